@@ -24,8 +24,9 @@ pub struct Framework {
     pub engine: Cost,
     /// True if that engine has a thread of its own, for which Python waits.
     pub engine_thread: bool,
-    /// True if `calibrate --with-torch` measures this framework: a dispatch or a launch in
-    /// [`HostCosts`] that was measured here counts before one of this profile.
+    /// True if it is the framework of [`HostCosts`], which `calibrate --with-torch` measures: a
+    /// dispatch or a launch that was measured here counts before one of this profile, and any of a
+    /// class before one of a broader class.
     #[serde(default)]
     pub calibrated: bool,
     /// Dispatch of an operator by class, without interpreter and launches; of a class without an
@@ -149,24 +150,27 @@ impl Framework {
     /// Cost of issuing an operator of a class, in a backward pass or outside of one.
     pub fn issue(&self, host: &HostCosts, class: OpClass, backward: bool) -> Issue {
         let python = if backward { &self.engine } else { &self.interpreter };
-        let is_calibrated = |cost: &Cost| self.calibrated && cost.provenance.origin == Origin::MeasuredHere;
-        let own = class.and_broader().find_map(|class| {
+        let here = |cost: &&Cost| self.calibrated && cost.provenance.origin == Origin::MeasuredHere;
+        let own = |class| {
             let of_backward = backward.then(|| self.backward.get(&class)).flatten();
-            of_backward.or_else(|| self.dispatch.get(&class))
+            of_backward.or_else(|| self.dispatch.get(&class)).map(Cost::time)
+        };
+        let of_host = |cost: &Cost| Time(cost.time().0.saturating_sub(self.interpreter.time().0));
+        let dispatch = class.and_broader().find_map(|class| {
+            let host = host.dispatch.get(&class);
+            let own = || own(class).or_else(|| host.filter(|_| self.calibrated).map(of_host));
+            host.filter(here).map(of_host).or_else(own)
         });
-        let own = own.filter(|_| !host.dispatch_of(class).is_some_and(is_calibrated));
-        let launch = self.launch.as_ref().filter(|_| !is_calibrated(&host.launch));
+        let dispatch = dispatch.unwrap_or_else(|| host.dispatch_of(class).map_or(Time::ZERO, of_host));
+        let launch = self.launch.as_ref().filter(|_| !here(&&host.launch));
         let launch = launch.unwrap_or(&host.launch).time();
-        let dispatch = own.map_or_else(
-            || Time(host.dispatch(class).0.saturating_sub(self.interpreter.time().0)),
-            Cost::time,
-        );
         let launches = of_class(&self.launches, class);
         Issue { python: python.time(), dispatch, launch, launches }
     }
 
     /// Time in which compiled code or the executor of a graph calls an operator, without launches:
-    /// one whose kernels a compiler made, or one of a library; `from_python` if that code is Python.
+    /// one whose kernels a compiler made, or one of a library; `from_python` if that code is
+    /// Python.
     pub fn called(&self, class: OpClass, issue: &Issue, generated: bool, from_python: bool) -> Time {
         let dispatched = self.graphs_dispatch && !generated;
         let (call, calls) = match (dispatched, from_python, &self.generated) {

@@ -20,7 +20,8 @@ pub const HOST: &str = include_str!("../catalogue/host.yaml");
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostCosts {
-    /// Dispatch of an operator of a forward pass by class, with the interpreter and without launches.
+    /// Dispatch of an operator of a forward pass by class, with the interpreter and without
+    /// launches.
     pub dispatch: IndexMap<OpClass, Cost>,
     /// Launch of one kernel, asynchronous.
     pub launch: Cost,

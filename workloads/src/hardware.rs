@@ -49,7 +49,7 @@ pub struct Hardware<'a> {
     pub collectives: &'a CollectiveCatalogue,
     /// What issuing work costs.
     pub host: &'a HostCosts,
-    /// What issues it.
+    /// The framework that issues it.
     pub framework: &'a Framework,
     /// Starts of copies.
     pub copies: &'a CopyCatalogue,

@@ -33,12 +33,13 @@ fn what_was_measured_here_counts_before_the_profile_that_calibrate_measures() {
     // Convolutions cost what products do where nobody has measured them.
     for class in [OpClass::MatrixProduct, OpClass::Convolution] {
         let torch = framework("pytorch-2");
-        let issue = torch.issue(&here, class, false);
-        assert_eq!(issue.dispatch.0 + issue.python.0, Time::from_us(20).0);
-        assert_eq!(issue.launch, Time::from_us(2));
-        let issue = torch.issue(&elsewhere, class, false);
-        assert_eq!(issue.dispatch, torch.dispatch[&OpClass::MatrixProduct].time());
-        assert_eq!(Some(issue.launch), torch.launch.map(|launch| launch.time()));
+        for (host, backward) in [(&here, false), (&here, true), (&elsewhere, false)] {
+            let issue = torch.issue(host, class, backward);
+            assert_eq!(issue.dispatch.0 + torch.interpreter.time().0, Time::from_us(20).0);
+            assert_eq!(issue.launch, Time::from_us(2));
+        }
+        let issue = torch.issue(&elsewhere, class, true);
+        assert_eq!(issue.dispatch, torch.backward[&OpClass::MatrixProduct].time());
     }
     // `calibrate` says nothing about another framework.
     let tensorflow = framework("tensorflow-2.4");

@@ -25,7 +25,7 @@ use workloads::plan::{
 use workloads::program::base::Base;
 
 use crate::catalogue;
-use crate::schema::{Count, FRAMEWORK, LayersOf, Model, ProgramBase, Scenario};
+use crate::schema::{Count, FRAMEWORK, Gradients, LayersOf, Model, ProgramBase, Scenario};
 
 pub(crate) use effort::effort;
 pub(crate) use pipelining::{micro_batches_per_flush, steps};
@@ -174,8 +174,7 @@ pub(crate) fn framework(scenario: &Scenario) -> &'static Framework {
     &catalogue::frameworks()[named.unwrap_or(FRAMEWORK)]
 }
 
-/// Whether gradients are added to what is there, the first of a step too: buffers of gradients of
-/// Megatron-LM are, and gradients that are cleared rather than released.
+/// True if gradients are added to sums, the first of a step too.
 pub(crate) fn adds_gradients(scenario: &Scenario) -> bool {
     let software = scenario.software.clone().unwrap_or_default();
     let is_transformer = match &scenario.model {
@@ -183,7 +182,11 @@ pub(crate) fn adds_gradients(scenario: &Scenario) -> bool {
         Model::Program(program) => matches!(program.base, Some(ProgramBase::Transformer(_))),
         _ => false,
     };
-    framework(scenario).gradients_added || (is_transformer && software.layers == LayersOf::MegatronLm)
+    // Copies of a model have buckets, to which gradients are copied.
+    let by_default = framework(scenario).gradients_added
+        || (is_transformer && software.layers == LayersOf::MegatronLm)
+        || transformer::data_parallel(scenario).ranks > 1;
+    software.gradients.map_or(by_default, |gradients| gradients == Gradients::Added)
 }
 
 /// Iterations of a program.

@@ -5,7 +5,6 @@ use workloads::passes::realise::launches::LaunchWaits;
 use workloads::plan::Pipelining;
 
 use super::adds_gradients;
-use super::transformer::data_parallel;
 use crate::schema::{Count, LayersOf, Scenario};
 
 /// Order, messages and techniques of a scenario.
@@ -16,10 +15,7 @@ pub(crate) fn pipelining(scenario: &Scenario) -> Pipelining {
         schedule: scenario.parallelism.schedule,
         send: scenario.parallelism.send.unwrap_or_default(),
         steps: if scenario.training.flush { steps(scenario) } else { 1 },
-        // Copies of a model have buckets, to which gradients are copied.
-        no_sums: scenario.training.micro_batches() == 1
-            && data_parallel(scenario).ranks == 1
-            && !adds_gradients(scenario),
+        no_sums: scenario.training.micro_batches() == 1 && !adds_gradients(scenario),
         // What is made of torchtitan's layers is in them.
         compiled: software.is_some_and(|it| it.is_compiled() && it.layers != LayersOf::Torchtitan),
         launch_queue: software.and_then(|it| it.launch_queue).map_or(QUEUE, Count::get),

@@ -10,7 +10,7 @@ use workloads::plan::{Deployment, HostBuffers, TransformerPlan};
 use super::drives::drives;
 use super::pipelining::pipelining;
 use crate::schema::{
-    self, Attention, Bytes, BytesPerParameter, Count, Gelu, Launch, LayersOf, Mlp, Model, Optimizer,
+    self, AddedTo, Attention, Bytes, BytesPerParameter, Count, Gelu, Launch, LayersOf, Mlp, Model, Optimizer,
     Parallelism, Precision, Scenario, Software, WhenFull,
 };
 
@@ -136,7 +136,11 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         softmax_keys: software.fused_softmax_keys.get() as u32,
         gelu: software.gelu == Gelu::Kernel,
         optimizer: software.optimizer == Optimizer::Fused,
-        gradient_accumulation: software.products_add_to,
+        // Automatic differentiation of PyTorch adds by operators of its own.
+        gradient_accumulation: match software.layers {
+            LayersOf::MegatronLm => software.products_add_to,
+            LayersOf::HuggingFace | LayersOf::Torchtitan => AddedTo::Nothing,
+        },
         cross_entropy: software.cross_entropy,
         loss_metrics: software.loss_metrics.get() as u32,
         ..layers

@@ -7,8 +7,8 @@ use workloads::model::layered::Shape;
 
 use crate::plans;
 use crate::schema::{
-    Bytes, BytesPerParameter, Count, FRAMEWORK, Launch, LayerList, Model, ProfiledPipeline, ProgramBase, Programmed,
-    Scenario, Trace, Transformer, word,
+    Bytes, BytesPerParameter, Count, FRAMEWORK, Launch, LayerList, Model, ProfiledPipeline, ProgramBase,
+    Programmed, Scenario, Trace, Transformer, word,
 };
 
 /// The few numbers a reader wants first; those that a sweep changes are in the table.
@@ -137,7 +137,7 @@ fn of_program(scenario: &Scenario, program: &Programmed) -> Vec<Assumption> {
     }
 }
 
-/// Whose hosts they are, where these issue operators.
+/// The framework that is assumed, where hosts issue operators.
 fn of_hosts(scenario: &Scenario) -> Option<Assumption> {
     let software = scenario.software.clone().unwrap_or_default();
     let issues = match scenario.model {

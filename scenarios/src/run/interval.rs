@@ -21,8 +21,9 @@ use crate::catalogue;
 use crate::constants::Constants;
 use crate::schema::Launch;
 
-/// Hosts of one kind issue operators faster or slower by this (standard deviation of the logarithm): so far are the rows of
-/// vTrain off that do not judge, of those that are mostly the host's, per share of it in their path. A test derives it again.
+/// Hosts of one kind issue operators faster or slower by this (standard deviation of the
+/// logarithm): so far are the rows of vTrain off that do not judge, of those that are mostly the
+/// host's, per share of it in their path. A test derives it again.
 pub const HOST: f64 = 0.13;
 /// Nine of ten normal errors are within so many standard deviations.
 const NINE_OF_TEN: f64 = 1.645;

@@ -35,6 +35,9 @@ pub struct Software {
     pub optimizer: Optimizer,
     /// Which sums of gradients over micro-batches the products of weight gradients add to by themselves.
     pub products_add_to: AddedTo,
+    /// Where the first gradients of a step go. If not given, to sums with Megatron-LM's layers,
+    /// copies of a model and frameworks that clear sums; otherwise in their place, as in PyTorch 2.
+    pub gradients: Option<Gradients>,
     /// How the loss over the vocabulary is computed.
     pub cross_entropy: CrossEntropy,
     /// How often the loss is computed again, unfused, for metrics of the training batch: 2 in MosaicML's llm-foundry.
@@ -56,7 +59,8 @@ pub struct Software {
     /// Launches that a GPU may have waiting; a host that launches more stalls. 1,024 if not given;
     /// of a model without a program to whole passes of a micro-batch.
     pub launch_queue: Option<Count<1, 1_000_000>>,
-    /// What the host spends on every operator beyond the framework's dispatch and launch: the layers above it.
+    /// What the host spends on every operator beyond the framework's dispatch and launch: the
+    /// layers above it.
     pub host_overhead: Duration,
 }
 
@@ -72,6 +76,7 @@ impl Default for Software {
             gelu: Gelu::default(),
             optimizer: Optimizer::default(),
             products_add_to: AddedTo::default(),
+            gradients: None,
             cross_entropy: CrossEntropy::default(),
             loss_metrics: Count::new(0).expect("within the limits"),
             fused_softmax: FusedSoftmax::default(),
@@ -156,6 +161,17 @@ pub enum Gelu {
     Kernel,
     /// The tanh form in eight operators, as Hugging Face Transformers do for GPT-2 (`gelu_new`).
     Operators,
+}
+
+/// Where the first gradients of a step go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gradients {
+    /// To sums that were cleared: buffers, `zero_grad(set_to_none=False)`.
+    Added,
+    /// In place of sums that were given back: `zero_grad(set_to_none=True)`. Of several
+    /// micro-batches all are added.
+    Released,
 }
 
 /// How parameters are updated.

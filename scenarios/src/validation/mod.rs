@@ -93,8 +93,8 @@ fn validation(
     })
 }
 
-/// What the rows of a set measured that do not judge, as they tell how far hosts differ: step times
-/// (s), each with its run. None if all judge.
+/// Rows of a set that do not judge, as they tell how far hosts differ: measured step times (s),
+/// each with its run. None if all judge.
 pub fn runs_held_back(name: &str) -> Option<Vec<(f64, RunSummary)>> {
     let set = embedded::set(name)?;
     match &set.measurements {

@@ -46,7 +46,7 @@ pub(super) fn files(title: &str, scenario: &Mapping) -> BTreeMap<String, Vec<u8>
     BTreeMap::from([(FILE.to_owned(), text.into_bytes())])
 }
 
-/// What the rows measured that do not judge (s), each with its run. None where all do.
+/// Rows that do not judge: measured step times (s), each with its run. None where all judge.
 pub(super) fn runs_held_back(title: &str, steps: &Steps) -> Option<Vec<(f64, RunSummary)>> {
     steps.held_back?;
     let files = files(title, &steps.scenario);
@@ -140,7 +140,7 @@ pub(super) fn inputs(steps: &Steps, cells: &IndexMap<String, String>) -> IndexMa
     inputs.map(|(column, cell)| (column.clone(), cell.clone())).collect()
 }
 
-/// Whether a row does not judge.
+/// True for a row that does not judge.
 fn is_held_back(steps: &Steps, inputs: &IndexMap<String, String>) -> bool {
     let cells: Vec<&str> = inputs.values().map(String::as_str).collect();
     steps.held_back.is_some_and(|of| split::hash(&cells).is_multiple_of(of))
@@ -168,7 +168,8 @@ fn figure(run: &RunSummary, metric: Metric) -> Result<f64, String> {
     })
 }
 
-/// The run of a row that ran, with `more` set on top. One that is said not to fit has the memory for its time ([`Steps::where_refused`]).
+/// The run of a row that ran, with `more` set on top. One that is said not to fit has the memory
+/// for its time ([`Steps::where_refused`]).
 fn predicted(
     steps: &Steps,
     files: &BTreeMap<String, Vec<u8>>,

@@ -43,7 +43,7 @@ fn the_catalogue_is_listed_with_what_matters_and_how_far_it_is_to_be_trusted() {
         "{eager}"
     );
     let profiled = line("frameworks", "pytorch-1.9-profiled");
-    assert!(profiled.contains(", launch 9 us, dispatch of its own for 9 classes, "), "{profiled}");
+    assert!(profiled.contains(", launch 9 us, dispatch of its own for 10 classes, "), "{profiled}");
     let frameworks = sandbox.run("list frameworks --format json").json();
     let tensorflow =
         frameworks["items"].as_array().and_then(|all| all.iter().find(|it| it["name"] == "tensorflow-2.4"));

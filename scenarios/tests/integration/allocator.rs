@@ -112,7 +112,7 @@ fn a_host_without_a_limit_needs_more_segments() {
         )
     };
     let [device, host, none] = ["device", "host", "none"].map(run);
-    assert!(device.1 <= host.1 && 2 * host.1 < none.1, "{device:?} {host:?} {none:?}");
+    assert!(device.1 <= host.1 && 3 * host.1 < 2 * none.1, "{device:?} {host:?} {none:?}");
     assert!(none.0 > host.0, "{device:?} {host:?} {none:?}");
 }
 

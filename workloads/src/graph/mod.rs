@@ -46,7 +46,7 @@ impl Phase {
         }
     }
 
-    /// Whether gradients are computed in it.
+    /// True if gradients are computed in it.
     pub const fn is_backward(self) -> bool {
         matches!(self, Self::BackwardInput | Self::BackwardWeight | Self::Backward)
     }

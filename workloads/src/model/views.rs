@@ -1,4 +1,5 @@
-//! Operators of attention that change shapes alone: the device does nothing for them, their host does.
+//! Operators of attention that change shapes alone: the device does nothing for them, their host
+//! does.
 //!
 //! Counted in Megatron-LM (`ParallelAttention` and `CoreAttention` in megatron/model/transformer.py
 //! at 2a86fa2071, October 2022); attention of other libraries has one or two fewer. A backward pass
@@ -11,5 +12,5 @@ pub(crate) const OF_QUERIES_AND_KEYS: u32 = 7;
 pub(crate) const OF_VALUES: u32 = 4;
 /// After them: a view of what came out, a permutation, a view of all heads together.
 pub(crate) const OF_CONTEXT: u32 = 3;
-/// Of a kernel that takes all three.
+/// Beside one kernel for all three.
 pub(crate) const OF_ONE_KERNEL: u32 = OF_QUERIES_AND_KEYS + OF_CONTEXT;

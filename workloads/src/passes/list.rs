@@ -136,7 +136,7 @@ impl Pipelining {
         model
     }
 
-    /// What a rank does once a step, without what is released.
+    /// The update of a rank, without clearing gradients that are released.
     pub(crate) fn updated(&self, update: OperatorList) -> OperatorList {
         if self.no_sums { releasing(update) } else { update }
     }

@@ -159,12 +159,5 @@ fn priced(operator: &operator::Operator, cost: &OpCost, costs: &CostBook, gap: T
         // One GPU has no peers.
         OpCost::Collective(_) => (Time::ZERO, Time::ZERO),
     };
-    Operator {
-        class: class(operator),
-        start,
-        work,
-        members: operator.members,
-        views: operator.views,
-    }
+    Operator { class: class(operator), start, work, members: operator.members, views: operator.views }
 }
-

@@ -40,7 +40,8 @@ use super::{Built, PlanError};
 /// A model on its stages, whatever it is, and how they run.
 pub(super) struct Deployed<'a> {
     pub(super) laid: Laid,
-    /// By stage, tensors of parameters that a framework updates one by one; empty where it updates lists.
+    /// By stage, tensors of parameters that a framework updates one by one; empty where it updates
+    /// lists.
     pub(super) tensors: Vec<u64>,
     pub(super) exchanges: Vec<Exchange>,
     pub(super) chain: Chain,

@@ -20,9 +20,9 @@ pub struct Deployment {
     pub placement: Placement,
     /// How the host issues the work.
     pub launch: Launch,
-    /// Whether a compiler made the kernels of passes over memory, and what calls them.
+    /// True if a compiler made the kernels of passes over memory, and the code that calls them.
     pub compiled: bool,
-    /// What the host spends on an operator beyond what its framework does: layers above the operators.
+    /// Time of the host for an operator beyond that of its framework: layers above the operators.
     pub host_overhead: Time,
     /// What of the memory of hosts is for what GPUs copy there and back.
     pub buffers: HostBuffers,

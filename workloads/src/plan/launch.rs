@@ -34,7 +34,7 @@ pub enum Launch {
     Free,
 }
 
-/// What issuing the operators costs the host.
+/// Costs of issuing the operators.
 pub(super) fn issue(
     laid: &Laid,
     exchanges: &[Exchange],
@@ -56,8 +56,7 @@ pub(super) fn issue(
             let awaited = ops.filter(|&(_, op)| laid.graph.work_of(op).awaited);
             // What follows a wait is issued when the host knows of its end.
             let waited = awaited.map(|(OpId(op), _)| (OpId(op + 1), host.synchronise.time()));
-            let (works, waited) =
-                ((0..).map(OperatorId).zip(works).map(issued).collect(), waited.collect());
+            let (works, waited) = ((0..).map(OperatorId).zip(works).map(issued).collect(), waited.collect());
             Some(IssueCosts { works, waited, exchanges, graph: None })
         }
         Launch::Graph => {
@@ -94,7 +93,7 @@ fn updates(laid: &Laid, tensors: &[u64]) -> BTreeMap<OperatorId, u64> {
     of_update.filter_map(|op| Some((op.operator, *tensors.get(op.stage as usize)?))).collect()
 }
 
-/// Time of the host to issue an operator so many times, from Python or from generated code, as
+/// Time of the host to issue an operator this often, from Python or from generated code, as
 /// programs do ([`crate::program::issuer`]).
 fn eager(operator: &Operator, times: u64, hardware: &Hardware<'_>, deployment: &Deployment) -> Time {
     let (framework, class) = (hardware.framework, class(operator));

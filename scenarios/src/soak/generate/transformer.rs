@@ -194,6 +194,7 @@ fn software(draw: &mut Draw, settings: &mut Settings, precision: &str, context: 
         "gelu": ["kernel", "operators"],
         "optimizer": ["fused", "operators"],
         "products_add_to": ["fp32", "any"],
+        "gradients": ["added", "released"],
         "cross_entropy": ["passes", "operators", "fused"],
         "fused_softmax": ["auto", "on", "off"],
         "launch": ["eager", "eager", "graph", "free", "free"],

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use workloads::model::transformer::{
-    AttentionKernel, CrossEntropy, Dtype, Execution, Fusion, Overlap, Sharding, SoftmaxFusion, Split, States,
-    Step, Transformer,
+    AddedTo, AttentionKernel, CrossEntropy, Dtype, Execution, Fusion, Overlap, Sharding, SoftmaxFusion,
+    Split, States, Step, Transformer,
 };
 use workloads::plan::{Launch, TransformerPlan};
 
@@ -41,6 +41,7 @@ const EAGER: Fusion = Fusion {
     bias: true,
     strided_heads: false,
     cross_entropy: CrossEntropy::Operators,
+    gradient_accumulation: AddedTo::Nothing,
     ..Fusion::ALL
 };
 
@@ -130,6 +131,7 @@ fn known(scenario: &Scenario, plan: &TransformerPlan) -> Result<(), String> {
             "`software` is `{ layers: hugging-face, fused_softmax: off, cross_entropy: operators }` but for `gelu`, \
              `optimizer`, `attention` and `compile`",
         ),
+        (pipelining.no_sums, "matrices have sums of gradients: `software.gradients: added`"),
         (*execution != alone, "linear layers are not in 8 bits, nor in pieces"),
         (recompute::varies(techniques), "all layers recompute the same"),
         (plan.sharding != Sharding::None || plan.overlap != Overlap::default(), "nothing is shared"),

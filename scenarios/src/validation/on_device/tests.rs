@@ -23,7 +23,7 @@ machine: { parts: { gpus: { gpu: h200-sxm5-141gb } } }
 model: { transformer: { layers: 2, hidden: 64, heads: 4, vocabulary: 512, max_positions: 64, tied_embedding: false, dropout: false } }
 training: { precision: bf16-mixed, micro_batch: 1, sequence: 32, accumulate: 1 }
 memory: { bytes_per_parameter: 20 }
-software: { layers: hugging-face, fused_softmax: off, cross_entropy: operators, optimizer: operators }
+software: { layers: hugging-face, fused_softmax: off, cross_entropy: operators, gradients: added, optimizer: operators }
 ";
 
 /// The operators of a block by what they are: passes over memory, attention, and products with their sizes, sorted.
@@ -247,6 +247,7 @@ fn what_the_script_has_no_part_for_is_refused_with_the_reason() {
     let refusals = [
         ("software.layers=megatron-lm", "layers: hugging-face"),
         ("software.cross_entropy=fused", "cross_entropy: operators"),
+        ("software.gradients=released", "gradients: added"),
         ("model.transformer.tied_embedding=true", "tied_embedding: false"),
         ("training.accumulate=2", "accumulate: 1"),
         ("training.precision=fp16-mixed", "bf16-mixed"),

@@ -396,8 +396,7 @@ fn core_gradient(
     }
     let incoming = if on.model().dropout { DROPPED_GRADIENT } else { PROBABILITIES_GRADIENT };
     let (reads, product) = ([gradient, value], (batch, rows, shape.sequence, shape.value_dim));
-    let product =
-        draft.gemm(incoming, product, (dtype, Layout::Forward), &reads, &[(incoming, score_bytes)]);
+    let product = draft.gemm(incoming, product, (dtype, Layout::Forward), &reads, &[(incoming, score_bytes)]);
     product.views = views::OF_CONTEXT;
     let (reads, product) = ([weights(on), gradient], (batch, shape.sequence, shape.value_dim, rows));
     let layout = (dtype, Layout::WeightGradient);

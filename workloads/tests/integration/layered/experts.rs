@@ -5,9 +5,9 @@ use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
 use hw_models::copies::COPIES;
 use hw_models::framework::{FRAMEWORKS, Framework};
 use hw_models::host::{HOST, HostCosts, OpClass};
-use indexmap::IndexMap;
 use hw_models::kernels::{KERNELS, KernelCatalogue, Libraries};
 use hw_models::machine::{Machine, Parts};
+use indexmap::IndexMap;
 use sim_core::time::Time;
 use sim_core::{Options, simulate};
 use workloads::graph::block::Block;
@@ -17,6 +17,8 @@ use workloads::model::layered::{LayerList, LayeredExecution, LayeredModel};
 use workloads::model::reuse::{Reuse, reused};
 use workloads::model::transformer::{Layout, Operator, Step, Work};
 use workloads::plan::{Launch, PlanError, build_layered_on};
+
+use crate::machine::launches::eager;
 
 use super::memory::plan;
 use super::{execution, preset, read, yaml};
@@ -178,9 +180,12 @@ fn a_step_ends_as_if_the_host_waited_for_each_mask() {
         };
         let (mut issued, mut ended, mut count) = (Time::ZERO, Time::ZERO, 0);
         for (op, reused) in forward.chain(backward).flat_map(list) {
-            let class =
-                if matches!(op.work, Work::Gemm(_)) { OpClass::MatrixProduct } else { OpClass::Pointwise };
-            issued += framework.issue(&host, class, op.phase.is_backward()).time();
+            let class = match op.work {
+                Work::Gemm(_) => OpClass::MatrixProduct,
+                Work::Stream(stream) if stream.class.normalises() => OpClass::Normalisation,
+                _ => OpClass::Pointwise,
+            };
+            issued += eager(&hardware, class, &op);
             ended = issued.max(ended) + gap + kernel(&model, &op.work, &reused).unwrap().unwrap().alone();
             if op.awaited {
                 issued = issued.max(ended) + host.synchronise.time();

@@ -5,7 +5,7 @@ use hw_models::machine::{Machine, Parts};
 use sim_core::outcome::End;
 use sim_core::time::Time;
 use workloads::graph::operator::{Tensor, TensorId};
-use workloads::hardware::kernel;
+use workloads::hardware::{Hardware, kernel};
 use workloads::model::reuse::{Reuse, reused};
 use workloads::model::transformer::{
     DataParallel, Gather, Operator, Overlap, Phase, ShardedTransformer, Transformer, Work,
@@ -29,13 +29,13 @@ fn a_visit_ends_as_if_each_operator_waited_for_its_own_launch() {
     let parts = Parts { gpus, ..Parts::default() };
     let machine = Machine::from_parts(&world.catalogue, &parts).unwrap();
     // From hardly waiting for the host to wholly.
-    for (launch_us, share) in [(0.0, 0.0..0.01), (8.0, 0.01..0.1), (20.0, 0.2..0.8), (200.0, 0.8..1.0)] {
+    for (launch_us, share) in [(0.0, 0.0..0.01), (20.0, 0.01..0.1), (100.0, 0.2..0.8), (500.0, 0.8..1.0)] {
         world.host.launch.us = launch_us;
         let hardware = world.hardware(&machine);
         let kernels = hardware.kernel_model(1.0).unwrap();
         let gap = hardware.host.gap_in_stream.time();
         let (layers, micro_batches) = (3, 4);
-        let mut plan = plan(Transformer::gpt(layers, 512, 16, 50_257, 512), [1, 1, 1], micro_batches);
+        let mut plan = plan(Transformer::gpt(layers, 2_048, 16, 50_257, 1_024), [1, 1, 1], micro_batches);
         plan.deployment.pipelining.techniques.recompute = every_layer(Mode::Selective);
         plan.deployment.launch = Launch::Eager;
         let model = ShardedTransformer::new(&plan.model, &plan.execution).unwrap();
@@ -65,9 +65,10 @@ fn a_visit_ends_as_if_each_operator_waited_for_its_own_launch() {
             let class = match op.work {
                 Work::Gemm(_) => OpClass::MatrixProduct,
                 Work::Stream(_) if op.phase == Phase::Update => OpClass::Optimizer,
+                Work::Stream(stream) if stream.class.normalises() => OpClass::Normalisation,
                 _ => OpClass::Pointwise,
             };
-            issued += hardware.framework.issue(hardware.host, class, op.phase.is_backward()).time();
+            issued += eager(&hardware, class, op);
             let cost = kernel(&kernels, &op.work, reused).unwrap().expect("one rank has no peers");
             ended = issued.max(ended) + gap + cost.alone();
         }
@@ -214,4 +215,12 @@ fn hosts_fold_with_their_ranks() {
         assert_eq!(marks.len(), 4, "a pair of marks for each step");
         assert_eq!(marks[3] - marks[2], marks[1] - marks[0], "the second step is as long as the first");
     }
+}
+
+/// The host's time to issue an operator of a class, and what changes shapes alone before it.
+pub(crate) fn eager(hardware: &Hardware<'_>, class: OpClass, op: &Operator) -> Time {
+    let issue = |class| hardware.framework.issue(hardware.host, class, op.phase.is_backward());
+    let view = issue(OpClass::Metadata);
+    let views = u64::from(op.views) * (view.python.0 + view.dispatch.0);
+    Time(u64::from(op.members) * (issue(class).time().0 + views))
 }
