@@ -33,6 +33,7 @@ fn main() {
         ("flows, two to a link, 256 streams x 10^3", false, flows(256, 2, 1_000)),
         ("integrated path, 64 ranks x 10^4", false, integrated(64, 10_000)),
         ("integrated path, 1024 ranks x 10^3", false, integrated(1_024, 1_000)),
+        ("posts through a queue of 1,024, one a task", false, posts(1_024, 1_000_000)),
         ("copies both ways beside kernels, 1 device x 10^5", true, swapping(1, 100_000)),
         ("copies both ways beside kernels, 8 devices on one link x 10^4", true, swapping(8, 10_000)),
     ] {
@@ -97,6 +98,25 @@ fn fork_join(streams: u32, tasks: u32) -> (Platform, Program) {
         let block = p.block("task", [run(0), join]);
         let role = p.role([Call::counting(block, 0, tasks)]);
         p.stream("fork", binding, Body::Role(role));
+    }
+    (Platform::default(), p)
+}
+
+/// A stream that posts as long as fewer than `depth` posts wait, and one that takes them and does a
+/// task for each.
+fn posts(depth: i32, posts: u32) -> (Platform, Program) {
+    let mut p = program();
+    let [posted, taken] = [p.counter(), p.counter()];
+    let costs = p.cost_table(vec![Activity::lasting(Time::from_us(1), BUSY)], vec![]);
+    let wait = |counter, at_least| Op::Wait { counter, at_least: Affine::offset(at_least, 0), cause: BUSY };
+    let add = |counter| Op::Add { counter, amount: 1, after: None };
+    let both =
+        [("poster", [wait(1, 1 - depth), add(0)].to_vec()), ("taker", vec![wait(0, 1), add(1), run(0)])];
+    for (name, ops) in both {
+        let binding = p.binding([posted.0, taken.0], Some(costs));
+        let block = p.block(name, ops);
+        let role = p.role([Call::counting(block, 0, posts)]);
+        p.stream(name, binding, Body::Role(role));
     }
     (Platform::default(), p)
 }

@@ -15,8 +15,10 @@ use workloads::lanes::{
 use workloads::trace::{Traced, kineto, simulation};
 
 fn main() {
-    for (what, kernel_us) in [("the queue fills", 3), ("the host is late", 1)] {
-        let lanes = launching(LAUNCHES, kernel_us);
+    for (what, call_us, kernel_us) in
+        [("posts alone", 0, 0), ("the queue fills", 2, 3), ("the host is late", 2, 1)]
+    {
+        let lanes = launching(LAUNCHES, call_us, kernel_us);
         let begun = Instant::now();
         let simulation = Simulation::new(&lanes, QUEUE, None);
         let lowered = begun.elapsed().as_secs_f64();
@@ -46,9 +48,9 @@ const LAUNCHES: u32 = 1_000_000;
 /// Six steps of DLRM on an A100; a file beside it says where it is from.
 const RECORDED: &[u8] = include_bytes!("../tests/data/traces/trace_a100_dlrm_8rank_rank3.json.gz");
 
-/// A thread that takes 2 us to launch a kernel, and the kernels.
-fn launching(launches: u32, kernel_us: u64) -> Lanes {
-    let work = HostItem::Work(HostTime { calls: 2_000_000, ..HostTime::default() });
+/// A thread that launches kernels, and the kernels.
+fn launching(launches: u32, call_us: u64, kernel_us: u64) -> Lanes {
+    let work = HostItem::Work(HostTime { calls: call_us * 1_000_000, ..HostTime::default() });
     let launch = |number| [work, HostItem::Launch(ActivityRef { stream: 0, number })];
     let host = Thread { name: "python".to_owned(), items: (0..launches).flat_map(launch).collect() };
     let kernel = DeviceItem {
@@ -56,7 +58,7 @@ fn launching(launches: u32, kernel_us: u64) -> Lanes {
         kind: ActivityKind::Kernel,
         duration: Time::from_us(kernel_us),
         skew: Time::ZERO,
-        latency: Time::from_us(2),
+        latency: Time::from_us(call_us),
         gap: Time::ZERO,
         occupied: None,
         after: Vec::new(),

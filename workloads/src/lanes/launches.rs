@@ -11,8 +11,11 @@ use super::{ActivityRef, HostItem, Lanes, SectionRef};
 /// Launches by activity and thread.
 #[derive(Debug, Default)]
 pub(super) struct Launches {
-    /// With the thread that launches: several may take part in one.
-    of: BTreeMap<(ActivityRef, u32), Launch>,
+    /// By activity, then by thread: several may take part in one.
+    all: Vec<Launch>,
+    /// By stream and number, the first launch of an activity in [`all`](Self::all); one more at the
+    /// end.
+    firsts: Vec<Vec<u32>>,
     /// By stream and number, how many of its activities up to there are launched.
     ranks: Vec<Vec<u32>>,
     /// Counters of launches of sections that are stopped.
@@ -22,6 +25,10 @@ pub(super) struct Launches {
 /// The launch of an activity by a thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Launch {
+    /// The activity.
+    activity: ActivityRef,
+    /// The thread that launches it.
+    thread: u32,
     /// Counts launches that have taken effect.
     pub(super) counter: CounterId,
     /// The count at which this one has.
@@ -71,18 +78,45 @@ impl Launches {
             launches.stopped.insert(at, own.into_values().collect());
         }
         launches.stopped.retain(|section, _| stops.contains(section));
+        launches.sort(lanes);
         launches
+    }
+
+    /// Brings launches into the order in which they are found. What a thread launches twice it
+    /// launches the second time.
+    fn sort(&mut self, lanes: &Lanes) {
+        let of = |launch: &Launch| (launch.activity, launch.thread);
+        self.all.sort_by_key(of);
+        self.all.dedup_by(|later, first| {
+            let is_again = of(later) == of(first);
+            if is_again {
+                *first = *later;
+            }
+            is_again
+        });
+        let mut rest = self.all.iter().map(|launch| launch.activity).zip(0..).peekable();
+        let mut first = 0;
+        for (stream, lane) in (0..).zip(&lanes.streams) {
+            let mut firsts = Vec::with_capacity(lane.items.len() + 1);
+            for number in 0..=lane.items.len() as u32 {
+                let at = ActivityRef { stream, number };
+                while let Some((_, launch)) = rest.next_if(|(activity, _)| *activity < at) {
+                    first = launch + 1;
+                }
+                firsts.push(first);
+            }
+            self.firsts.push(firsts);
+        }
     }
 
     fn add(
         &mut self,
         lanes: &Lanes,
-        launch: (ActivityRef, u32),
+        (activity, thread): (ActivityRef, u32),
         arrivals: &mut BTreeMap<(u32, Time), Arrivals>,
         may_never: bool,
         program: &mut Program,
     ) {
-        let activity = launch.0;
         let (stream, number) = (activity.stream as usize, activity.number as usize);
         let latency = lanes.streams[stream].items[number].latency;
         let arrivals = arrivals.entry((activity.stream, latency));
@@ -91,17 +125,18 @@ impl Launches {
         let &mut Arrivals { counter, count, .. } = arrivals;
         let made = may_never.then(|| program.cells(1));
         let rank = self.ranks[stream][number];
-        self.of.insert(launch, Launch { counter, count: count as i32, made, rank });
+        self.all.push(Launch { activity, thread, counter, count: count as i32, made, rank });
     }
 
     /// The launch of an activity by a thread.
     pub(super) fn get(&self, activity: ActivityRef, thread: u32) -> Option<Launch> {
-        self.of.get(&(activity, thread)).copied()
+        self.of_activity(activity).iter().find(|launch| launch.thread == thread).copied()
     }
 
     /// Launches of an activity, one by each thread that takes part; it begins after all of them.
-    pub(super) fn of_activity(&self, activity: ActivityRef) -> impl Iterator<Item = Launch> {
-        self.of.range((activity, u32::MIN)..=(activity, u32::MAX)).map(|(_, launch)| *launch)
+    pub(super) fn of_activity(&self, activity: ActivityRef) -> &[Launch] {
+        let (firsts, number) = (&self.firsts[activity.stream as usize], activity.number as usize);
+        &self.all[firsts[number] as usize..firsts[number + 1] as usize]
     }
 
     /// Launches to a stream in all.

@@ -206,8 +206,8 @@ impl<'a> Lowering<'a> {
         let mut made: Vec<CellId> = Vec::new();
         for (item, place) in stream.items.iter().zip(0..) {
             let place = ActivityRef { stream: number as u32, number: place };
-            let mut launches = self.launches.of_activity(place).peekable();
-            let is_launched = launches.peek().is_some();
+            let launches = self.launches.of_activity(place);
+            let is_launched = !launches.is_empty();
             if is_launched {
                 made.clear();
             }
