@@ -13,7 +13,7 @@ use crate::cost::IssueCosts;
 use crate::exchange::Exchange;
 use crate::graph::block::Block;
 use crate::graph::cut::Cut;
-use crate::graph::{OpId, OperatorId, Phase};
+use crate::graph::{Op, OpId, OperatorId, Phase};
 use crate::hardware::Hardware;
 use crate::model::laid::Laid;
 use crate::model::transformer::{Operator, Work};
@@ -89,8 +89,10 @@ pub(super) fn updated_one_by_one(hardware: &Hardware<'_>, model: impl Fn() -> Cu
 
 /// How often passes of the update are issued, where that is more than once.
 fn updates(laid: &Laid, tensors: &[u64]) -> BTreeMap<OperatorId, u64> {
-    let of_update = laid.graph.ops().iter().filter(|op| op.phase == Phase::Update);
-    of_update.filter_map(|op| Some((op.operator, *tensors.get(op.stage as usize)?))).collect()
+    let is_pass =
+        |op: &&Op| op.phase == Phase::Update && matches!(laid.graph.work_of(op).work, Work::Stream(_));
+    let passes = laid.graph.ops().iter().filter(is_pass);
+    passes.filter_map(|op| Some((op.operator, *tensors.get(op.stage as usize)?))).collect()
 }
 
 /// Time of the host to issue an operator this often, from Python or from generated code, as
