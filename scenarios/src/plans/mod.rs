@@ -171,7 +171,9 @@ pub(crate) fn allocating(scenario: &Scenario, built: &Built) -> Result<Ranks, Op
 /// The framework whose hosts issue the work.
 pub(crate) fn framework(scenario: &Scenario) -> &'static Framework {
     let named = scenario.software.as_ref().and_then(|software| software.framework.as_deref());
-    &catalogue::frameworks()[named.unwrap_or(FRAMEWORK)]
+    let all = catalogue::frameworks();
+    // An unknown name is found by the check, which asks as well.
+    named.and_then(|name| all.get(name)).unwrap_or_else(|| &all[FRAMEWORK])
 }
 
 /// True if gradients are added to sums, the first of a step too.
