@@ -150,19 +150,19 @@ impl Framework {
     /// Cost of issuing an operator of a class, in a backward pass or outside of one.
     pub fn issue(&self, host: &HostCosts, class: OpClass, backward: bool) -> Issue {
         let python = if backward { &self.engine } else { &self.interpreter };
-        let here = |cost: &&Cost| self.calibrated && cost.provenance.origin == Origin::MeasuredHere;
+        let here = |cost: &Cost| self.calibrated && cost.provenance.origin == Origin::MeasuredHere;
         let own = |class| {
             let of_backward = backward.then(|| self.backward.get(&class)).flatten();
             of_backward.or_else(|| self.dispatch.get(&class)).map(Cost::time)
         };
-        let of_host = |cost: &Cost| Time(cost.time().0.saturating_sub(self.interpreter.time().0));
+        let of_host = |time: Time| Time(time.0.saturating_sub(self.interpreter.time().0));
         let dispatch = class.and_broader().find_map(|class| {
-            let host = host.dispatch.get(&class);
-            let own = || own(class).or_else(|| host.filter(|_| self.calibrated).map(of_host));
-            host.filter(here).map(of_host).or_else(own)
+            let host = host.dispatch.get(&class).filter(|_| self.calibrated);
+            let of_host = || host.map(|cost| of_host(cost.time()));
+            if host.is_some_and(here) { of_host() } else { own(class).or_else(of_host) }
         });
-        let dispatch = dispatch.unwrap_or_else(|| host.dispatch_of(class).map_or(Time::ZERO, of_host));
-        let launch = self.launch.as_ref().filter(|_| !here(&&host.launch));
+        let dispatch = dispatch.unwrap_or_else(|| of_host(host.dispatch(class)));
+        let launch = self.launch.as_ref().filter(|_| !here(&host.launch));
         let launch = launch.unwrap_or(&host.launch).time();
         let launches = of_class(&self.launches, class);
         Issue { python: python.time(), dispatch, launch, launches }

@@ -73,14 +73,10 @@ pub enum OpClass {
 
 impl HostCosts {
     /// Dispatch of an operator. A class without an entry costs what a broader one does, and a
-    /// pointwise operator at last.
-    pub fn dispatch_of(&self, class: OpClass) -> Option<&Cost> {
-        class.and_broader().find_map(|class| self.dispatch.get(&class))
-    }
-
-    /// Its time; none where the class and all that are broader lack an entry.
+    /// pointwise operator at last; nothing where none of them has one.
     pub fn dispatch(&self, class: OpClass) -> Time {
-        self.dispatch_of(class).map_or(Time::ZERO, Cost::time)
+        let cost = class.and_broader().find_map(|class| self.dispatch.get(&class));
+        cost.map_or(Time::ZERO, Cost::time)
     }
 }
 

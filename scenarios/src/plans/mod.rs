@@ -178,17 +178,15 @@ pub(crate) fn framework(scenario: &Scenario) -> &'static Framework {
 
 /// True if gradients are added to sums, the first of a step too.
 pub(crate) fn adds_gradients(scenario: &Scenario) -> bool {
-    let software = scenario.software.clone().unwrap_or_default();
-    let is_transformer = match &scenario.model {
-        Model::Transformer(_) => true,
-        Model::Program(program) => matches!(program.base, Some(ProgramBase::Transformer(_))),
-        _ => false,
-    };
+    let software = scenario.software.as_ref();
+    let layers = software.map_or(LayersOf::default(), |software| software.layers);
     // Copies of a model have buckets, to which gradients are copied.
     let by_default = framework(scenario).gradients_added
-        || (is_transformer && software.layers == LayersOf::MegatronLm)
+        || (scenario.model.transformer().is_some() && layers == LayersOf::MegatronLm)
         || transformer::data_parallel(scenario).ranks > 1;
-    software.gradients.map_or(by_default, |gradients| gradients == Gradients::Added)
+    software
+        .and_then(|software| software.gradients)
+        .map_or(by_default, |gradients| gradients == Gradients::Added)
 }
 
 /// Iterations of a program.

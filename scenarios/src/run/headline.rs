@@ -8,7 +8,7 @@ use workloads::model::layered::Shape;
 use crate::plans;
 use crate::schema::{
     Bytes, BytesPerParameter, Count, FRAMEWORK, Launch, LayerList, Model, ProfiledPipeline, ProgramBase,
-    Programmed, Scenario, Trace, Transformer, word,
+    Programmed, Scenario, Software, Trace, Transformer, word,
 };
 
 /// The few numbers a reader wants first; those that a sweep changes are in the table.
@@ -139,15 +139,18 @@ fn of_program(scenario: &Scenario, program: &Programmed) -> Vec<Assumption> {
 
 /// The framework that is assumed, where hosts issue operators.
 fn of_hosts(scenario: &Scenario) -> Option<Assumption> {
-    let software = scenario.software.clone().unwrap_or_default();
+    let software = scenario.software.as_ref();
     let issues = match scenario.model {
         Model::Program(_) => true,
-        Model::Transformer(_) | Model::Layers(_) => software.launched() == Launch::Eager,
+        Model::Transformer(_) | Model::Layers(_) => {
+            software.map_or(Launch::default(), Software::launched) == Launch::Eager
+        }
         Model::ProfiledPipeline(_) | Model::Trace(_) => false,
     };
     let origin =
         "default: most of its host's costs are of a recorded program; `calibrate --with-torch` measures them";
-    (issues && software.framework.is_none()).then(|| assumption("software.framework", FRAMEWORK, origin))
+    let is_named = software.is_some_and(|software| software.framework.is_some());
+    (issues && !is_named).then(|| assumption("software.framework", FRAMEWORK, origin))
 }
 
 fn of_profile(scenario: &Scenario, pipeline: &ProfiledPipeline) -> Vec<Assumption> {

@@ -33,7 +33,8 @@ pub struct Software {
     pub gelu: Gelu,
     /// How parameters are updated.
     pub optimizer: Optimizer,
-    /// Which sums of gradients over micro-batches the products of weight gradients add to by themselves.
+    /// Sums of gradients over micro-batches that products of weight gradients add to by themselves,
+    /// of Megatron-LM's layers.
     pub products_add_to: AddedTo,
     /// Where the first gradients of a step go. If not given, to sums with Megatron-LM's layers,
     /// copies of a model and frameworks that clear sums; otherwise in their place, as in PyTorch 2.
@@ -59,8 +60,8 @@ pub struct Software {
     /// Launches that a GPU may have waiting; a host that launches more stalls. 1,024 if not given;
     /// of a model without a program to whole passes of a micro-batch.
     pub launch_queue: Option<Count<1, 1_000_000>>,
-    /// What the host spends on every operator beyond the framework's dispatch and launch: the
-    /// layers above it.
+    /// Time of the host for every operator beyond the framework's dispatch and launch: the layers
+    /// above it.
     pub host_overhead: Duration,
 }
 

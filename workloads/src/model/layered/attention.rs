@@ -141,8 +141,8 @@ impl Tape<'_> {
             let (gradients, writes) = scores.gradients(&parts, |part| reverse.on.bytes(part.shape));
             let kernel =
                 reverse.draft.push(name(scores.layer, "flash gradient"), scores.flash(true), &reads, &writes);
-            // Gradients of queries are summed in fp32; a row sum for every query (Dao 2023, algorithm 2).
             kernel.views = views::OF_ONE_KERNEL;
+            // Gradients of queries are summed in fp32; a row sum for every query (Dao 2023, algorithm 2).
             kernel.workspace = 4 * scores.batch * scores.queries * scores.inner() + scores.log_sums();
             for (part, gradient) in parts.into_iter().zip(gradients) {
                 reverse.give(part, gradient);
