@@ -109,7 +109,7 @@ fn a_program_that_reads_its_loss_takes_the_step_of_its_model() {
             ("layers: { preset: resnet-50 }", ""),
             ("transformer: { preset: bert-large, layers: 4 }", ", sequence: 128"),
         ] {
-            for (execution, within) in [("eager", 0.001), ("cuda-graphs", 0.02), ("compiled", 0.02)] {
+            for (execution, within) in [("eager", 0.001), ("cuda-graphs", 0.02), ("compiled", 0.012)] {
                 let ratio = of(layers, settings, micro_batch, execution);
                 assert!((ratio - 1.0).abs() < within, "{layers} x {micro_batch}, {execution}: {ratio}");
             }

@@ -99,9 +99,11 @@ fn updates(laid: &Laid, tensors: &[u64]) -> BTreeMap<OperatorId, u64> {
 /// programs do ([`crate::program::issuer`]).
 fn eager(operator: &Operator, times: u64, hardware: &Hardware<'_>, deployment: &Deployment) -> Time {
     let (framework, class) = (hardware.framework, class(operator));
-    let [issue, view] = [class, OpClass::Metadata]
-        .map(|class| framework.issue(hardware.host, class, operator.phase.is_backward()));
     let is_called = deployment.compiled && operator.phase != Phase::Update;
+    let is_backward = operator.phase.is_backward();
+    let issue = framework.issue(hardware.host, class, is_backward);
+    // Compiled backward passes call operators of the library: views are no nodes of autograd there.
+    let view = framework.issue(hardware.host, OpClass::Metadata, is_backward && !is_called);
     let generated = is_called && class.is_generated();
     let (once, view) = if is_called {
         let called = |class, issue, generated| framework.called(class, issue, generated, true);
