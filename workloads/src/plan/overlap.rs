@@ -34,7 +34,7 @@ pub fn check_overlap(
             let message = format!(
                 "`{LIMIT}` is about what a host issues operator by operator, which this one does not"
             );
-            let remedy = "write `launch: eager`, or `limit: device`";
+            let remedy = "write `launch: eager` or `execution: eager`, or `limit: device`";
             wrong(Diagnostic::new(LIMIT, message, remedy).with("software.launch", ""));
         }
         if data.sharding < Sharding::Parameters || gather.per_parameter {

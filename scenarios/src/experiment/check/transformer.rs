@@ -33,6 +33,7 @@ impl Check<'_> {
         self.on_machine(scenario, "model.transformer", "a transformer");
         self.allocator(scenario);
         self.without_backward(scenario);
+        self.sums(layers);
         let shared = scenario.parallelism.sharding == Some(schema::Sharding::Parameters);
         if scenario.training.fp8.is_some_and(|fp8| fp8.gathers) && !shared {
             let message = "`training.fp8.gather_parameters` is for parameters that copies of the model share";
@@ -58,6 +59,20 @@ impl Check<'_> {
             self.derived.insert("software.vocabulary_multiple".into(), reason.to_owned());
         }
         software.layers
+    }
+
+    /// Products that add to sums are those of Megatron-LM's layers.
+    fn sums(&mut self, layers: LayersOf) {
+        const ADDED: &str = "software.products_add_to";
+        if layers != LayersOf::MegatronLm && self.tree.at(&self.keys(ADDED)).is_some() {
+            let message = "products that add to sums of gradients are those of Megatron-LM's layers";
+            self.report_with(
+                ADDED,
+                &["software.layers"],
+                message,
+                "remove it, or write `layers: megatron-lm`",
+            );
+        }
     }
 
     /// Steps without a backward pass gather nothing.
