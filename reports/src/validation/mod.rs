@@ -173,8 +173,8 @@ pub struct Tolerance {
     pub bias: Option<f64>,
     /// The least rank correlation.
     pub kendall_tau: Option<f64>,
-    /// The fewest speed-ups on the right side of 1.
-    pub sides: Option<usize>,
+    /// The most speed-ups on the wrong side of 1.
+    pub wrong_sides: Option<usize>,
     /// The fewest largest gains in the right place.
     pub gains: Option<usize>,
 }
@@ -281,7 +281,7 @@ fn label(inputs: &IndexMap<String, String>) -> String {
 impl Tolerance {
     /// Whether errors are within it. Without any row nothing was shown.
     fn holds(&self, errors: &Statistics, right: Option<Speedups>) -> bool {
-        let Speedups { sides, gains, .. } = right.unwrap_or_default();
+        let Speedups { measured, sides, gains, .. } = right.unwrap_or_default();
         let most = |limit: Option<f64>, value: f64| limit.is_none_or(|limit| value <= limit);
         errors.rows > 0
             && most(self.mape, errors.mape)
@@ -289,7 +289,7 @@ impl Tolerance {
             && most(self.p95, errors.p95)
             && most(self.bias, errors.bias.abs())
             && self.kendall_tau.is_none_or(|least| errors.kendall_tau.is_some_and(|tau| tau >= least))
-            && self.sides.is_none_or(|least| sides >= least)
+            && self.wrong_sides.is_none_or(|most| measured - sides <= most)
             && self.gains.is_none_or(|least| gains >= least)
     }
 
@@ -301,8 +301,8 @@ impl Tolerance {
         let limits =
             limits.into_iter().filter_map(|(name, limit)| Some(format!("{name} ≤ {}", share(limit?))));
         let rank = self.kendall_tau.map(|least| format!("τ ≥ {least}"));
-        let right = [("sides", self.sides), ("gains", self.gains)];
-        let right = right.into_iter().filter_map(|(name, least)| Some(format!("{name} ≥ {}", least?)));
-        limits.chain(rank).chain(right).collect::<Vec<_>>().join(", ")
+        let sides = self.wrong_sides.map(|most| format!("wrong sides ≤ {most}"));
+        let gains = self.gains.map(|least| format!("gains ≥ {least}"));
+        limits.chain(rank).chain(sides).chain(gains).collect::<Vec<_>>().join(", ")
     }
 }

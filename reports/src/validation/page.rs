@@ -151,7 +151,7 @@ fn details(part: &Part) -> Markup {
     html! {
         @if !part.name.is_empty() { h3 { (part.name) } }
         @if let Some(verdicts) = part.verdicts { p { (verdicts.in_words()) "." } }
-        @if let Some(speedups) = part.speedups { p { (speedups.in_words()) "." } }
+        @if let Some(speedups) = part.speedups { p { (speedups.in_words(&part.tolerance)) "." } }
         @if !worst.is_empty() {
             details open[part.name.is_empty()] {
                 summary { @if part.verdicts.is_some() { "The wrong verdicts" } @else { "The rows that are farthest off" } }

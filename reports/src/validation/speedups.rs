@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use super::{LeftOut, Row, Unit};
+use super::{LeftOut, Row, Tolerance, Unit};
 
 /// How many speed-ups over one way of working are right. What was left out is wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -43,12 +43,12 @@ impl Speedups {
         })
     }
 
-    /// `26 of 30 on the right side of 1, 8 of 10 gain most where it was measured`.
-    pub(super) fn in_words(self) -> String {
+    /// `26 of 30 on the right side of 1, 8 of 10 gain most where it was measured`, the latter only if
+    /// it is judged.
+    pub(super) fn in_words(self, judged: &Tolerance) -> String {
         let Self { measured, sides, chains, gains } = self;
-        format!(
-            "{sides} of {measured} on the right side of 1, {gains} of {chains} gain most where it was measured"
-        )
+        let gain = judged.gains.map(|_| format!(", {gains} of {chains} gain most where it was measured"));
+        format!("{sides} of {measured} on the right side of 1{}", gain.unwrap_or_default())
     }
 }
 
@@ -62,7 +62,7 @@ fn largest(speedups: impl Iterator<Item = f64>) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::validation::{Part, Tolerance};
+    use crate::validation::Part;
 
     #[test]
     fn two_rows_of_a_table_by_hand() {
@@ -82,11 +82,11 @@ mod tests {
         // 0.9975 is on the wrong side, 1 on none, and all of the third row.
         assert_eq!(found, Some(Speedups { measured: 9, sides: 4, chains: 3, gains: 1 }));
         assert_eq!(Speedups::of(&[Row::default()], &left_out), None);
-        let passed = |sides, gains| {
-            let least = Tolerance { sides: Some(sides), gains: Some(gains), ..Tolerance::default() };
-            Part::new(String::new(), least, [first.clone(), second.clone()].concat(), left_out.to_vec())
+        let passed = |wrong, gains| {
+            let limits = Tolerance { wrong_sides: Some(wrong), gains: Some(gains), ..Tolerance::default() };
+            Part::new(String::new(), limits, [first.clone(), second.clone()].concat(), left_out.to_vec())
                 .passed
         };
-        assert!(passed(4, 1) && !passed(5, 1) && !passed(4, 2));
+        assert!(passed(5, 1) && !passed(4, 1) && !passed(5, 2));
     }
 }

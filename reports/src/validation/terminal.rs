@@ -45,7 +45,7 @@ pub fn write(out: &mut impl Write, validation: &Validation, style: Style) -> io:
         validation.parts().flat_map(|(set, part)| verdicts(&set.name, part)).collect();
     section(out, "verdicts on memory, with each wrong one", &verdicts, style)?;
     let right = |(set, part): (&SetResult, &Part)| {
-        Some(format!("{}: {}", title(&set.name, part), part.speedups?.in_words()))
+        Some(format!("{}: {}", title(&set.name, part), part.speedups?.in_words(&part.tolerance)))
     };
     let right: Vec<String> = validation.parts().filter_map(right).collect();
     section(out, "speed-ups", &right, style)?;

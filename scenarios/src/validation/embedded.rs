@@ -38,6 +38,7 @@ const SETS: &[(&str, &str)] = files![
 const WORKLOADS: &[(&str, &str)] = files![
     "../../validation/on-device/":
     "steps.yaml",
+    "programs.yaml",
     "memory.yaml",
     "fusion.yaml",
     "interference.yaml",

@@ -49,7 +49,7 @@ pub(super) struct Explanation {
     pub(super) because: String,
 }
 
-/// Largest errors, the least rank correlation, and the least of what must be right.
+/// Largest errors, the least rank correlation, and how many speed-ups must be right.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Limits {
@@ -58,7 +58,7 @@ pub(super) struct Limits {
     p95: Option<Share>,
     bias: Option<Share>,
     kendall_tau: Option<f64>,
-    sides: Option<usize>,
+    wrong_sides: Option<usize>,
     gains: Option<usize>,
 }
 
@@ -299,7 +299,7 @@ impl Limits {
             p95: share(self.p95),
             bias: share(self.bias),
             kendall_tau: self.kendall_tau,
-            sides: self.sides,
+            wrong_sides: self.wrong_sides,
             gains: self.gains,
         }
     }

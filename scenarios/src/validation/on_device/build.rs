@@ -46,6 +46,11 @@ const EAGER: Fusion = Fusion {
 };
 
 impl Build {
+    /// Blocks of the forward pass: embedding, layers and head.
+    pub(super) const fn blocks(&self) -> u32 {
+        self.layers + 2
+    }
+
     /// Whether autograd asks what becomes of a tensor as its operator ends, in every step.
     pub(super) fn leaves_saved_tensors_to_autograd(&self) -> bool {
         self.launch == "eager" && !self.compile && self.recompute == "none"

@@ -7,7 +7,7 @@ use reports::validation::{Row, Unit};
 
 use super::record::{Recorded, Reply};
 use super::simulation::{Simulation, files};
-use super::workload::{Figure, Ratio};
+use super::workload::{Compared, Figure, Pair};
 use super::{OnMachine, of};
 use crate::run::Progress;
 use crate::schema::FigureKind;
@@ -64,12 +64,12 @@ pub(in super::super) fn judged(
         .figures
         .iter()
         .flat_map(|figure| told.iter().map(move |row| row.judged(&figure.part, row.figure(figure))));
-    let ratios = workloads.ratios.iter().flat_map(|ratio| {
-        let figure = workloads.figures.iter().find(|figure| figure.figure == ratio.figure);
-        let figure = figure.expect("a test says that ratios are of figures that are judged");
-        told.iter().filter_map(|row| row.over_another(ratio, figure, &told))
+    let pairs = workloads.pairs.iter().flat_map(|pair| {
+        let figure = workloads.figures.iter().find(|figure| figure.figure == pair.figure);
+        let figure = figure.expect("a test says that pairs are of figures that are judged");
+        told.iter().filter_map(|row| row.beside_another(pair, figure, &told))
     });
-    Some(figures.chain(ratios).collect())
+    Some(figures.chain(pairs).collect())
 }
 
 impl Told<'_> {
@@ -81,25 +81,23 @@ impl Told<'_> {
         steps::compared(run, of.metric, (self.reply.figure(&of.figure)?, unit))
     }
 
-    /// The ratio of a figure to that of another row, if the set has this one and it was measured.
-    fn over_another(&self, ratio: &Ratio, figure: &Figure, told: &[Self]) -> Option<Judged> {
-        let wanted = ratio.other(self.row)?;
+    /// A figure beside that of another row, if the set has this one, it was measured, and the two are
+    /// far enough apart.
+    fn beside_another(&self, pair: &Pair, figure: &Figure, told: &[Self]) -> Option<Judged> {
+        let wanted = pair.other(self.row)?;
         let other = told.iter().find(|other| *other.row == wanted)?;
         let second = || {
-            let measured = ratio.again.as_ref().map(|again| self.reply.figure(again)).transpose()?;
+            let measured = pair.again.as_ref().map(|again| self.reply.figure(again)).transpose()?;
             let row = other.figure(figure)?;
             Ok::<_, String>(Row { measured: measured.unwrap_or(row.measured), ..row })
         };
-        let pair = self.figure(figure).and_then(|row| Ok((row, second()?)));
-        Some(self.judged(
-            &ratio.part,
-            pair.map(|(row, other)| Row {
-                unit: Unit::Ratio,
-                measured: row.measured / other.measured,
-                predicted: row.predicted / other.predicted,
-                ..Row::default()
-            }),
-        ))
+        let both = self.figure(figure).and_then(|row| Ok((row, second()?)));
+        if let (Some(share), Ok((row, other))) = (pair.apart_by, &both)
+            && (row.measured / other.measured - 1.0).abs() < share.as_f64()
+        {
+            return None;
+        }
+        Some(self.judged(&pair.part, both.map(|(row, other)| pair.compared.of(&row, &other))))
     }
 
     fn judged(&self, part: &str, row: Result<Row, String>) -> Judged {
@@ -107,7 +105,44 @@ impl Told<'_> {
     }
 }
 
+impl Compared {
+    /// The figure of two rows.
+    fn of(self, first: &Row, second: &Row) -> Row {
+        let (unit, of): (_, fn(f64, f64) -> f64) = match self {
+            Self::Ratio => (Unit::Ratio, |first, second| first / second),
+            Self::SpeedUp => (Unit::Speedup, |first, second| second / first),
+            Self::Difference => (first.unit, |first, second| first - second),
+        };
+        Row {
+            unit,
+            measured: of(first.measured, second.measured),
+            predicted: of(first.predicted, second.predicted),
+            ..Row::default()
+        }
+    }
+}
+
 /// A figure as a setting: names of times end in `_s`, others are counts.
 fn given(figure: &str, value: f64) -> String {
     if figure.ends_with("_s") { format!("{:.3} ns", value * 1e9) } else { value.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_rows_are_compared_by_hand() {
+        let row = |measured, predicted| Row { measured, predicted, ..Row::default() };
+        let [breaks, none] = [row(0.040, 0.042), row(0.032, 0.036)];
+        for (compared, measured, predicted) in [
+            (Compared::Ratio, 1.25, 7.0 / 6.0),
+            (Compared::SpeedUp, 0.8, 6.0 / 7.0),
+            (Compared::Difference, 0.008, 0.006),
+        ] {
+            let found = compared.of(&breaks, &none);
+            let errors = [found.measured - measured, found.predicted - predicted];
+            assert!(errors.iter().all(|error| error.abs() < 1e-12), "{compared:?}: {found:?}");
+        }
+    }
 }

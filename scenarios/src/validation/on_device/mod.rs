@@ -13,6 +13,7 @@ mod build;
 mod emulation;
 mod judged;
 mod loader;
+mod program;
 mod recompute;
 mod record;
 mod simulation;
@@ -39,6 +40,7 @@ pub use build::{Build, build};
 pub use emulation::{Emulation, Pass, emulation};
 pub(super) use judged::judged;
 pub use loader::Loading;
+pub use program::{Scripted, scripted};
 pub use record::{Heading, Measurement, Recorded, Reply};
 pub use swap::{Swapping, swapping};
 pub use transfers::Moving;
@@ -83,6 +85,8 @@ pub enum Asks {
     },
     /// The same with a forward pass that sends what it saves to host memory.
     Swap(Swapping),
+    /// Training steps of a transformer in a program, in an execution mode.
+    Program(Scripted),
     /// A pipeline of kernels that spin.
     Pipeline {
         /// What is emulated.

@@ -6,6 +6,7 @@ use reports::summary::RunSummary;
 
 use super::background::Background;
 use super::loader::Loader;
+use super::program::scripted;
 use super::swap::swapping;
 use super::transfers::Transfer;
 use super::workload::{Kind, Workloads};
@@ -22,7 +23,7 @@ pub(super) use crate::validation::steps::FILE;
 #[derive(Clone, Debug)]
 pub(super) enum Simulation {
     /// Something that runs alone, and what a device is asked for it: a step of a transformer, also
-    /// with activations that leave the GPU, or a pipeline with the times of its stages.
+    /// with activations that leave the GPU or in a program, or a pipeline with the times of its stages.
     Alone(Box<Checked>, fn(&Scenario) -> Result<Asks, String>),
     /// A step, while other work goes on at its GPU.
     Beside(Box<Checked>, Background),
@@ -62,6 +63,7 @@ impl Simulation {
             }
             Kind::Swap => alone(|scenario| swapping(scenario).map(Asks::Swap)),
             Kind::Pipeline => alone(|scenario| Ok(Asks::Pipeline { pipeline: emulation(scenario)? })),
+            Kind::Program => alone(|scenario| scripted(scenario).map(Asks::Program)),
             Kind::Transfer => {
                 let (transfer, settings) = Transfer::of(settings)?;
                 Ok(Self::Transfer(checked(&settings)?, transfer))
@@ -129,7 +131,8 @@ pub(super) fn files(title: &str, workloads: &Workloads, machine: &OnMachine) -> 
     // Times that are given are no matter of a machine.
     let parts = match workloads.workload {
         Kind::Step | Kind::Beside => Some(format!("gpus: {{ gpu: {} }}", machine.gpu)),
-        Kind::Swap => Some(with_host(&machine.gpu, "", "")),
+        // What a program reads comes to its host.
+        Kind::Swap | Kind::Program => Some(with_host(&machine.gpu, "", "")),
         Kind::Transfer => Some(with_host(&machine.gpu, DRIVE, DRIVE_LINK)),
         Kind::Pipeline | Kind::Loader => None,
     };

@@ -128,12 +128,58 @@ fn what_leaves_in_pytorch_is_what_is_simulated_to_leave() {
 fn steps_are_timed() {
     let Some(mut pytorch) = pytorch() else { return };
     let asks = Asks::Step { model: built(&[]) };
-    let mut question = on_cpu(&asks);
-    let reply: Reply = pytorch.run(&question).unwrap_or_else(|error| panic!("{error}"));
+    let reply: Reply = pytorch.run(&on_cpu(&asks)).unwrap_or_else(|error| panic!("{error}"));
     assert!(reply.figures["step_s"].len() == 4 && reply.figures["step_s"].iter().all(|&time| time > 0.0));
-    question["model"]["launch"] = json!("graph");
-    let refused = pytorch.run::<Reply>(&question).unwrap_err().to_string();
-    assert_eq!(refused, "PyTorch cannot do this: there are no graphs of a CPU");
+}
+
+/// How a program is executed changes nothing that it computes. A step that is traced or captured is a step, too.
+#[test]
+fn a_program_computes_the_same_in_every_execution_mode() {
+    let Some(mut pytorch) = pytorch() else { return };
+    let read = "{ branch: { name: is a number, by: loss, probability: 100 %, then: [{ run: [backward, update] }] } }";
+    for iteration in [
+        "[{ run: [forward, backward, update] }]".to_owned(),
+        "[{ run: [forward, backward, update] }, { fetch: { tensor: loss } }]".to_owned(),
+        format!(
+            "[{{ run: forward 0..2 }}, {{ third_party: {{ time: 1 us }} }}, {{ run: forward 2..4 }}, {read}]"
+        ),
+    ] {
+        let mut losses = Vec::new();
+        for (execution, warm_up) in [
+            ("eager", 2),
+            ("cuda-graphs", 2),
+            ("compiled", 2),
+            ("{ co-execution: { launch: graph, kernels: library } }", 1),
+        ] {
+            let program = checked_text(&programmed(&iteration, execution)).unwrap();
+            let mut asks = on_cpu(&Asks::Program(scripted(&program.scenario).unwrap()));
+            asks["warm_up"] = json!(warm_up);
+            match pytorch.run::<Reply>(&asks) {
+                Ok(reply) => {
+                    let samples = &reply.figures["step_s"];
+                    assert!(samples.len() == 4 && samples.iter().all(|&time| time > 0.0), "{samples:?}");
+                    losses.push(reply.figures["loss"][0]);
+                }
+                Err(DeviceError::Unable { why, .. }) if why.contains("needs PyTorch") => {}
+                Err(error) => panic!("{iteration}, {execution}: {error}"),
+            }
+        }
+        assert!(losses.len() > 2 && losses.iter().all(|loss| *loss == losses[0]), "{iteration}: {losses:?}");
+    }
+}
+
+#[test]
+fn what_python_cannot_do_to_a_program_is_refused() {
+    let trains = "[{ run: [forward, backward, update] }]";
+    for (iteration, execution, expected) in [
+        ("[{ run: [forward, backward] }, { mutate: counter }]", "eager", "`third_party`"),
+        (trains, "co-execution", "launch: graph"),
+        (trains, "lazy", "`eager`"),
+    ] {
+        let program = checked_text(&programmed(iteration, execution)).unwrap();
+        let refused = scripted(&program.scenario).unwrap_err();
+        assert!(refused.contains(expected), "{iteration}, {execution}: {refused}");
+    }
 }
 
 /// Threads copy meanwhile where there is no GPU. Where they had ended before a step had, the row is refused.
@@ -225,11 +271,10 @@ fn every_row_of_every_set_can_be_built_and_is_judged() {
     for name in names() {
         let set = embedded::workload(name).unwrap();
         let workloads = of(&set);
-        for ratio in &workloads.ratios {
-            assert!(workloads.figures.iter().any(|figure| figure.figure == ratio.figure), "{name}");
-            let compared =
-                workloads.cases().iter().filter(|case| ratio.other(&case.inputs).is_some()).count();
-            assert!(compared > 0, "{name}: no two rows have the ratio `{}`", ratio.part);
+        for pair in &workloads.pairs {
+            assert!(workloads.figures.iter().any(|figure| figure.figure == pair.figure), "{name}");
+            let compared = workloads.cases().iter().filter(|case| pair.other(&case.inputs).is_some()).count();
+            assert!(compared > 0, "{name}: no two rows are a pair of `{}`", pair.part);
         }
         let (all, quick) = (workloads.cases().len(), workloads.quick().len());
         assert!(all > quick && quick > 0, "{name}: {quick} of {all} rows are quick");
@@ -328,6 +373,20 @@ fn layers(pytorch: &mut PyTorch, settings: &[&str]) -> Option<[Step; 2]> {
         }
     };
     Some([step(2)?, step(3)?])
+}
+
+/// The tiny GPT in a program on a GPU with a host.
+fn programmed(iteration: &str, execution: &str) -> String {
+    let head = TINY.replace("model: { transformer:", "model: { program: { base: { transformer:");
+    let program =
+        head.replace("dropout: false } }", &format!("dropout: false }} }}, iteration: {iteration} }} }}"));
+    let host = HOST.replacen('=', ": ", 1);
+    let executed = program.replace("software: {", &format!("software: {{ execution: {execution},"));
+    executed.replace("machine: { parts: { gpus: { gpu: h200-sxm5-141gb } } }", &host)
+}
+
+fn checked_text(text: &str) -> Result<Checked, String> {
+    Checked::read(&BTreeMap::from([(FILE.to_owned(), text.as_bytes().to_vec())]), &[])
 }
 
 fn checked(settings: &[&str]) -> Checked {

@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 
 use crate::expectation::Metric;
+use crate::schema::Share;
 
 /// Rows that run on a device, and what is judged of them.
 #[derive(Debug, Deserialize)]
@@ -18,7 +19,7 @@ pub(in super::super) struct Workloads {
     pub(super) given: IndexMap<String, String>,
     /// What is judged of two rows.
     #[serde(default)]
-    pub(super) ratios: Vec<Ratio>,
+    pub(super) pairs: Vec<Pair>,
     /// The values of axes whose rows are measured in a hurry: all of them at least on one axis.
     #[serde(default)]
     quick: Vec<String>,
@@ -42,6 +43,8 @@ pub(super) enum Kind {
     Pipeline,
     /// Copies between the GPU and its host, and files: what `transfer` of a row says.
     Transfer,
+    /// Training steps of a transformer as Python's program has them, in an execution mode.
+    Program,
     /// Steps that wait for batches which threads of the host prepare: its rows have no scenario, but a `Loader`.
     Loader,
 }
@@ -56,11 +59,14 @@ pub(super) struct Figure {
     pub(super) part: String,
 }
 
-/// A figure of one row over that of another, which differ on one axis alone.
+/// A figure of two rows, which differ on one axis alone.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Ratio {
+pub(super) struct Pair {
     pub(super) figure: String,
+    /// The figure that is judged.
+    #[serde(default, rename = "as")]
+    pub(super) compared: Compared,
     /// The axis on which they differ.
     pub(super) axis: String,
     /// The value of the first; any other than that of the second, if none is named.
@@ -69,8 +75,23 @@ pub(super) struct Ratio {
     pub(super) over: String,
     /// What was measured again of the second together with the first, in turns: its figure is taken, whose clocks were the same.
     pub(super) again: Option<String>,
+    /// Pairs that were measured nearer to each other, as a share of the second, are not judged.
+    pub(super) apart_by: Option<Share>,
     /// The part of the set that it is judged in.
     pub(super) part: String,
+}
+
+/// A figure of two figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Compared {
+    /// The first over the second, by the difference in points.
+    #[default]
+    Ratio,
+    /// The second over the first, by its error and by the side of 1.
+    SpeedUp,
+    /// The first less the second.
+    Difference,
 }
 
 /// A row.
@@ -112,7 +133,7 @@ impl Case {
     }
 }
 
-impl Ratio {
+impl Pair {
     /// The row that `row` is compared with, where that is the first of two.
     pub(super) fn other(&self, row: &IndexMap<String, String>) -> Option<IndexMap<String, String>> {
         let value = row.get(&self.axis).filter(|&value| *value != self.over)?;

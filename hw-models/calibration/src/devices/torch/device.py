@@ -60,24 +60,41 @@ class Cuda:
             "peak_reserved_bytes": [float(torch.cuda.max_memory_reserved())],
         }
 
-    def graph(self, step):
-        """The whole of a step as one graph: replaying it is a step."""
+    def graphs(self, parts):
+        """Parts that follow each other as a graph each: replaying one does its part again, and gives what that gave."""
         beside = torch.cuda.Stream()
         beside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(beside):
             for _ in range(3):
-                step()
+                for part in parts:
+                    part()
         torch.cuda.current_stream().wait_stream(beside)
         torch.cuda.synchronize()
+        pool = torch.cuda.graph_pool_handle()
+        return [self.captured(part, pool) for part in parts]
+
+    def captured(self, part, pool):
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            loss = step()
+        with torch.cuda.graph(graph, pool=pool):
+            given = part()
 
         def replay():
             graph.replay()
-            return loss
+            return given
 
         return replay
+
+    def read(self, number):
+        """Copies a number to the host, after all that was queued: calling what it gives waits for it."""
+        there = torch.empty((), dtype=number.dtype, pin_memory=True)
+        there.copy_(number.detach(), non_blocking=True)
+        copied = torch.cuda.current_stream().record_event()
+
+        def value():
+            copied.synchronize()
+            return there.item()
+
+        return value
 
     def event(self):
         event = torch.cuda.Event(enable_timing=True)
@@ -172,8 +189,12 @@ class Cpu:
     def peaks(self):
         return {}
 
-    def graph(self, step):
-        raise unable("there are no graphs of a CPU")
+    def graphs(self, parts):
+        """There are none: parts are done as they are."""
+        return parts
+
+    def read(self, number):
+        return number.item
 
     def event(self):
         return time.perf_counter()

@@ -21,6 +21,7 @@ tensors are a kernel for every 30 or so of them.
 import contextlib
 
 import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 
@@ -97,19 +98,32 @@ class Transformer(torch.nn.Module):
         self.layers = torch.nn.ModuleList(Layer(model, mask) for _ in range(model["layers"]))
         self.norm = torch.nn.LayerNorm(hidden)
         self.logits = torch.nn.Linear(hidden, model["vocabulary"], bias=False)
+        self.blocks = model["layers"] + 2
 
     def forward(self, tokens, targets):
+        stream = None
+        for at in range(self.blocks):
+            stream = self.block(at, stream, tokens, targets)
+        return stream
+
+    def block(self, at, stream, tokens, targets):
+        """Embedding, a layer, or the head, which gives the loss."""
+        if at == 0:
+            return self.embedding(tokens)
+        if at == self.blocks - 1:
+            return self.head(stream, targets)
+        layer = self.layers[at - 1]
+        if self.model["recompute"] == "full":
+            # Without reentrance recomputation ends with the last tensor that is needed (PyTorch 2.1).
+            early, dropout = self.model["early_stop"], self.model["dropout"]
+            return checkpoint(layer, stream, use_reentrant=not early, preserve_rng_state=dropout)
+        return layer(stream)
+
+    def embedding(self, tokens):
         stream = F.embedding(tokens, self.words) + self.positions[None, : tokens.shape[1]]
-        if self.model["dropout"]:
-            stream = F.dropout(stream, 0.1)
-        for layer in self.layers:
-            if self.model["recompute"] == "full":
-                # Without reentrance recomputation ends with the last tensor that is needed (PyTorch 2.1).
-                stream = checkpoint(
-                    layer, stream, use_reentrant=not self.model["early_stop"], preserve_rng_state=self.model["dropout"]
-                )
-            else:
-                stream = layer(stream)
+        return F.dropout(stream, 0.1) if self.model["dropout"] else stream
+
+    def head(self, stream, targets):
         # The logits in half precision have no name: they go as soon as they are copied.
         logits = self.logits(self.norm(stream)).float()
         return F.cross_entropy(logits.view(-1, self.model["vocabulary"]), targets.view(-1))
@@ -229,7 +243,7 @@ def ready(request, device):
     """A model that trains, and its step, which has run until it always takes the same."""
     training = Training(request["model"], request["device"])
     device.forget_peaks()
-    step = device.graph(training.step) if request["model"]["launch"] == "graph" else training.step
+    step = device.graphs([training.step])[0] if request["model"]["launch"] == "graph" else training.step
     for _ in range(request["warm_up"]):
         step()
     device.wait()
@@ -271,23 +285,26 @@ def step(request):
 
 def operators(request):
     """What a step consists of: operators with the sizes of what they read, and bytes that autograd keeps for the backward pass."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    found = []
-
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
-            sizes = [list(a.shape) for a in arguments if isinstance(a, torch.Tensor)]
-            found.append([str(function).rsplit(".", 1)[0], sizes])
-            return function(*arguments, **(keywords or {}))
-
     training = Training(request["model"], "cpu")
     # What is imported when it is first needed computes, too.
     training.step()
-    with Watch():
+    with Watch() as watch:
         training.forward().backward()
     training.update()
-    return {"operators": found, "kept_bytes": kept(training)}
+    return {"operators": watch.found, "kept_bytes": kept(training)}
+
+
+class Watch(TorchDispatchMode):
+    """Operators that are dispatched: names, each with the sizes of what it reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        sizes = [list(a.shape) for a in arguments if isinstance(a, torch.Tensor)]
+        self.found.append([str(function).rsplit(".", 1)[0], sizes])
+        return function(*arguments, **(keywords or {}))
 
 
 def kept(training):

@@ -5,6 +5,7 @@ WORKLOADS = {
     "step": step,
     "beside": beside,
     "swap": swap,
+    "program": program,
     "pipeline": pipeline,
     "loader": loader,
     "transfer": transfer,

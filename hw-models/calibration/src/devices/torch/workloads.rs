@@ -15,6 +15,7 @@ const SCRIPT: &str = concat!(
     include_str!("step.py"),
     include_str!("beside.py"),
     include_str!("swap.py"),
+    include_str!("program.py"),
     include_str!("pipeline.py"),
     include_str!("loader.py"),
     include_str!("transfers.py"),
