@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::exchange::{Exchange, LaunchedBy, Tie};
 use crate::graph::{Op, OpGraph, OpId, Phase, StorageId};
 use crate::order::Visit;
 
@@ -37,26 +38,50 @@ pub struct Gap {
 }
 
 impl Liveness {
-    /// Liveness of a stage that executes `visits`.
-    pub fn of_stage(graph: &OpGraph, stage: u32, visits: &[Visit]) -> Self {
+    /// Liveness of a stage that executes `visits`, with what it exchanges beside them.
+    pub fn of_stage<'a>(graph: &'a OpGraph, stage: u32, visits: &[Visit], exchanges: &'a [Exchange]) -> Self {
         let last_uses = graph.last_uses();
+        let exchanged = Exchanged::of(graph, stage, exchanges);
         let mut liveness = Self::default();
         let (mut now, mut there) = (0, BTreeMap::new());
+        // Positions of the readers of gathers, with their visits and bytes.
+        let mut gathers: Vec<Gathered> = Vec::new();
         for &Visit { phase, chunk, micro_batch } in visits {
-            liveness.begins.insert((phase, chunk, micro_batch), liveness.ops.len());
+            let begin = liveness.ops.len();
+            liveness.begins.insert((phase, chunk, micro_batch), begin);
             for &op in graph.visit(stage, u32::from(chunk), phase) {
-                for &storage in &graph.get(op).writes {
+                let gathered = exchanged.gathers.get(&op).map_or(&[][..], Vec::as_slice);
+                let filled = |exchange: &'a Exchange| &graph.get(exchange.ops[0]).writes;
+                for &(exchange, ahead) in gathered {
+                    let bytes = filled(exchange).iter().map(|&storage| graph.stored(storage).bytes).sum();
+                    gathers.push(Gathered { at: liveness.ops.len(), begin, ahead, bytes });
+                }
+                let filled = gathered.iter().flat_map(|&(exchange, _)| filled(exchange));
+                for &storage in graph.get(op).writes.iter().chain(filled) {
                     let bytes = graph.stored(storage).bytes;
                     now += if there.insert((storage, micro_batch), bytes).is_none() { bytes } else { 0 };
                 }
                 liveness.ops.push(op);
                 liveness.alive.push(now);
-                for &storage in &last_uses[op.0 as usize] {
+                let summed = exchanged.summed.get(&op).into_iter().flatten();
+                for &storage in last_uses[op.0 as usize].iter().chain(summed) {
                     now -= there.remove(&(storage, micro_batch)).unwrap_or(0);
                 }
             }
         }
+        liveness.gather_ahead(&gathers);
         liveness
+    }
+
+    /// Counts gathers from their launch to their reader.
+    fn gather_ahead(&mut self, gathers: &[Gathered]) {
+        for (number, &Gathered { at, begin, ahead, bytes }) in gathers.iter().enumerate() {
+            let launched = match ahead {
+                Some(ahead) => gathers[number.saturating_sub(ahead as usize)].at,
+                None => begin,
+            };
+            self.alive[launched..at].iter_mut().for_each(|alive| *alive += bytes);
+        }
     }
 
     /// Most bytes alive at once.
@@ -67,6 +92,53 @@ impl Liveness {
     /// Position of the first operator of a visit. `None`: it is not executed.
     pub fn begin(&self, visit: Visit) -> Option<usize> {
         self.begins.get(&(visit.phase, visit.chunk, visit.micro_batch)).copied()
+    }
+}
+
+/// Exchanges of a stage by the operators of visits that they hang on.
+#[derive(Default)]
+struct Exchanged<'a> {
+    /// By reader, each with the gathers before it at whose reader it is launched. `None`: a host
+    /// does that, which may have come to all of the visit.
+    gathers: BTreeMap<OpId, Vec<(&'a Exchange, Option<u32>)>>,
+    /// By writer, storages that are given back when they are summed.
+    summed: BTreeMap<OpId, Vec<StorageId>>,
+}
+
+/// A gather in a timeline.
+#[derive(Clone, Copy)]
+struct Gathered {
+    /// Position of its reader.
+    at: usize,
+    /// Position of the first operator of its visit.
+    begin: usize,
+    ahead: Option<u32>,
+    bytes: u64,
+}
+
+impl<'a> Exchanged<'a> {
+    fn of(graph: &OpGraph, stage: u32, exchanges: &'a [Exchange]) -> Self {
+        let mut exchanged = Self::default();
+        let of_micro_batches = |exchange: &&Exchange| {
+            graph.get(exchange.ops[0]).stage == stage && exchange.phase(graph) != Phase::Update
+        };
+        for exchange in exchanges.iter().filter(of_micro_batches) {
+            match exchange.tie {
+                Tie::Gather { reader, prefetch, launched } => {
+                    let ahead = match launched {
+                        LaunchedBy::Device => Some(prefetch),
+                        LaunchedBy::Host { ahead, waits: true } => Some(prefetch + ahead),
+                        LaunchedBy::Host { waits: false, .. } => None,
+                    };
+                    exchanged.gathers.entry(reader).or_default().push((exchange, ahead));
+                }
+                Tie::Reduce { writer } => {
+                    let read = exchange.ops.iter().flat_map(|&op| graph.get(op).reads.iter().copied());
+                    exchanged.summed.entry(writer).or_default().extend(read);
+                }
+            }
+        }
+        exchanged
     }
 }
 

@@ -2,7 +2,7 @@
 //! *where* a tensor is act here. No type of this module has a field for a duration, a rate or an efficiency: how long
 //! anything takes is in the [cost book](crate::cost) alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chain::Hop;
 use crate::graph::{OpId, StorageId};
@@ -21,6 +21,9 @@ pub struct Schedule {
     pub signals: Vec<String>,
     /// Operators that hosts issue one after the other.
     pub issues: Vec<Vec<OpId>>,
+    /// Signals that a host gives, or waits for as well as its GPU, where it comes to the item as it
+    /// issues operators.
+    pub by_hosts: BTreeSet<SignalId>,
 }
 
 /// The memory of a stage.

@@ -72,12 +72,29 @@ pub struct Stay {
     pub copied_after: OpId,
     /// Bytes are given back after the copy out and this operator of the forward pass.
     pub freed_after: OpId,
-    /// The copy back is asked for before this operator of the backward pass.
-    pub asked_before: OpId,
+    /// Moment in which the copy back is asked for.
+    pub asked: Asked,
     /// First operator that needs it back.
     pub needed_by: OpId,
     /// Forwarding: a storage that is asked for before its copy has ended stays.
     pub forwarded: bool,
+}
+
+/// The moment in which a copy back is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// The GPU comes to an operator of the backward pass.
+    Before(OpId),
+    /// The host issues one, from then on that the GPU has begun the backward pass.
+    Issued(OpId),
+}
+
+impl Asked {
+    /// The operator.
+    pub const fn op(self) -> OpId {
+        let (Self::Before(op) | Self::Issued(op)) = self;
+        op
+    }
 }
 
 /// Trips of some micro-batches.

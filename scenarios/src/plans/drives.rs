@@ -4,7 +4,7 @@ use hw_models::storage::PathParameters;
 use workloads::plan::{DriveArray, Drives};
 
 use crate::catalogue;
-use crate::schema::{self, Scenario, Share};
+use crate::schema::{self, Rate, Scenario, Share};
 
 /// The array of a scenario that names none.
 const ALL: &str = "drives";
@@ -44,12 +44,14 @@ fn array(name: &str, settings: &schema::DriveArray) -> DriveArray {
             ..path.clone()
         }
     };
-    let schema::DriveArray { rated_amplification, amplification, retention, .. } = settings;
+    let schema::DriveArray { rated_amplification, amplification, retention, at_most, .. } = settings;
+    let rate = |rate: Rate| rate.bytes_per_second() as f64;
     DriveArray {
         name: name.to_owned(),
         members: settings.drives.clone(),
         to_host: path("direct"),
         to_gpu: path("gpu-direct"),
+        at_most: at_most.map_or([f64::INFINITY; 2], |rates| [rates.write, rates.read].map(rate)),
         wear: [rated_amplification, amplification, retention].map(|times| times.map_or(1.0, Share::as_f64)),
     }
 }

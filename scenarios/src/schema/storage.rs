@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Count, Duration, Share};
+use super::{Bytes, Count, Duration, Rate, Share};
 
 /// Arrays of drives by name. Every node has each of them.
 pub type Storage = IndexMap<String, DriveArray>;
@@ -28,6 +28,9 @@ pub struct DriveArray {
     pub depth: Option<Count<1, 65_536>>,
     /// What the host spends on a request before it can issue the next; that of the path when absent.
     pub issue: Option<Duration>,
+    /// Most that it was measured to write and read; what its drives and the path give when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<ArrayRates>,
     /// What its drives write for each byte of the workload that they are rated for; 1 when absent, 2.5 in SSDTrain's account.
     pub rated_amplification: Option<Share>,
     /// What they write for each byte that is written here; 1 when absent.
@@ -35,4 +38,14 @@ pub struct DriveArray {
     /// Times the cycles that they last longer as they need not keep what is written for long; 1 when absent, 86 in SSDTrain's account
     /// (a day rather than three years).
     pub retention: Option<Share>,
+}
+
+/// Rates that an array was measured to reach.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArrayRates {
+    /// Of writes.
+    pub write: Rate,
+    /// Of reads.
+    pub read: Rate,
 }

@@ -9,7 +9,7 @@ use hw_models::machine::{NoRoute, join};
 use hw_models::storage::{
     Array, ArrayError, DriveSet, Endurance, PathParameters, Staging, Storage, Way, arrays_of_node,
 };
-use sim_core::id::{RouteId, StoreId};
+use sim_core::id::{FluidId, RouteId, StoreId};
 use sim_core::platform::Demand;
 
 use super::machine::Building;
@@ -38,6 +38,9 @@ pub struct DriveArray {
     pub to_host: PathParameters,
     /// How bytes come there from a GPU.
     pub to_gpu: PathParameters,
+    /// Most that it writes and reads (byte/s), whatever its drives do; infinite where nothing is
+    /// known.
+    pub at_most: [f64; 2],
     /// What drives write for each byte of the workload of their rating, and for each of this one, and times the cycles that they
     /// last longer as they need not keep it for long.
     pub wear: [f64; 3],
@@ -111,6 +114,8 @@ pub(super) struct Arrays<'a> {
     of_nodes: &'a BTreeMap<u32, Vec<Array>>,
     /// By node and array, its place among those in use.
     places: BTreeMap<(u32, usize), usize>,
+    /// By node and array, what limits its writes and its reads.
+    limits: BTreeMap<(u32, usize), [Option<FluidId>; 2]>,
     /// Those in use.
     pub(super) used: Vec<ArrayUse>,
 }
@@ -118,7 +123,7 @@ pub(super) struct Arrays<'a> {
 impl<'a> Arrays<'a> {
     /// None is used yet.
     pub(super) const fn new(of_nodes: &'a BTreeMap<u32, Vec<Array>>) -> Self {
-        Self { of_nodes, places: BTreeMap::new(), used: Vec::new() }
+        Self { of_nodes, places: BTreeMap::new(), limits: BTreeMap::new(), used: Vec::new() }
     }
 }
 
@@ -135,7 +140,15 @@ impl Building<'_> {
         let (node, local) = (gpu / machine.gpus_per_node(), gpu % machine.gpus_per_node());
         let Some(number) = drives.of_gpu(kept, local) else { return Ok(None) };
         let array = &arrays.of_nodes[&node][number];
-        let [out, back] = self.ways_to(storage, array, &drives.arrays[number], gpu, kept)?;
+        let limits = *arrays.limits.entry((node, number)).or_insert_with(|| {
+            let rates = ["write", "read"].into_iter().zip(drives.arrays[number].at_most);
+            let limits = rates.map(|(way, rate)| {
+                let name = format!("{}.{way}", array.name);
+                rate.is_finite().then(|| self.platform.fluid(name, rate, cause::id(cause::TRANSFER)))
+            });
+            limits.collect::<Vec<_>>().try_into().expect("two ways")
+        });
+        let [out, back] = self.ways_to(storage, (array, limits), &drives.arrays[number], gpu, kept)?;
         let used = &mut arrays.used;
         let place = *arrays.places.entry((node, number)).or_insert_with(|| {
             let capacity = array.capacity(machine).unwrap_or(u64::MAX);
@@ -159,7 +172,7 @@ impl Building<'_> {
     fn ways_to(
         &mut self,
         storage: &mut Storage<'_>,
-        array: &Array,
+        (array, limits): (&Array, [Option<FluidId>; 2]),
         DriveArray { to_host, to_gpu, .. }: &DriveArray,
         gpu: u32,
         kept: Kept,
@@ -192,6 +205,7 @@ impl Building<'_> {
                 }
                 demands.push(self.resources.gpus[gpu as usize].copied());
             }
+            demands.extend(limits[usize::from(way == Way::Read)].map(Demand::on));
             let at_most = at_most.min(path.of_thread(way));
             if at_most.is_finite() {
                 let of = if kept == Kept::States { "states" } else { "activations" };

@@ -43,7 +43,7 @@ fn balanced() -> (Schedule, OpGraph) {
     let mut table = Dispositions::default();
     let options = Bpipe { policy: EvictionPolicy::EvictNewest, ..Bpipe::default() };
     bpipe::decide(&options, &order, &graph, &mut table).unwrap();
-    realise::transfers::realise(&mut schedule, &graph, &table);
+    realise::transfers::realise(&mut schedule, &graph, &table, false);
     (schedule, graph)
 }
 
@@ -55,7 +55,7 @@ fn departing() -> (Schedule, OpGraph) {
     let options = ActivationOffload {
         smallest: Some(Bytes::new_bytes(0)),
         keep: Keep::Bytes(Bytes::new_bytes(0)),
-        prefetch: Count::literal(0),
+        prefetch: Some(Count::literal(0)),
         store,
         ..ActivationOffload::default()
     };
@@ -67,7 +67,7 @@ fn departing() -> (Schedule, OpGraph) {
         &mut table,
     )
     .unwrap();
-    realise::transfers::realise(&mut schedule, &graph, &table);
+    realise::transfers::realise(&mut schedule, &graph, &table, false);
     (schedule, graph)
 }
 

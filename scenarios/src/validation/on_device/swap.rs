@@ -68,7 +68,14 @@ pub fn swapping(scenario: &Scenario) -> Result<Swapping, String> {
                 .to_owned(),
         );
     };
+    let Some(prefetch) = offload.prefetch else {
+        return Err(
+            "a tensor is asked for a number of them ahead, whose copy waits for the GPU to come there: \
+                    `techniques.activation_offload.prefetch`"
+                .to_owned(),
+        );
+    };
     let pinned = buffers.activations == HostMemory::Pinned;
-    let (smallest, keep, prefetch) = (offload.smallest(), keep.bytes(), offload.prefetch.get() as u32);
+    let (smallest, keep, prefetch) = (offload.smallest(), keep.bytes(), prefetch.get() as u32);
     Ok(Swapping { model, swap: Leaving { smallest, keep, prefetch, pinned } })
 }

@@ -37,14 +37,15 @@ impl Pass for Buffering {
     }
 
     fn apply(&self, plan: &mut Plan, _: &Context<'_>) -> Result<(), PlanError> {
-        let Plan { graph, steps, memory, buffers, decided, .. } = plan;
+        let Plan { graph, steps, memory, buffers, exchanges, decided, .. } = plan;
         let [whole, shorter @ ..] = steps.as_mut_slice() else { return Ok(()) };
         for (number, cohort) in whole.cohorts.iter_mut().enumerate() {
             buffers.decide(memory, &whole.order, graph, &mut cohort.table);
             shorter.iter_mut().for_each(|step| step.cohorts[number].table.redirect_as(&cohort.table));
         }
         let tables: Vec<&Dispositions> = whole.cohorts.iter().map(|cohort| &cohort.table).collect();
-        let short = short::shortages(memory, &tables, &whole.order, graph, !decided.swapped.is_empty());
+        let of = (&*graph, &**exchanges);
+        let short = short::shortages(memory, &tables, &whole.order, of, !decided.swapped.is_empty());
         if short.is_empty() { Ok(()) } else { Err(PlanError::BuffersDoNotFit(short)) }
     }
 }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use thiserror::Error;
 
+use crate::exchange::Exchange;
 use crate::graph::{OpGraph, OpId, StorageId};
 use crate::liveness::Liveness;
 use crate::order::{Order, Visit};
@@ -37,7 +38,7 @@ pub(super) fn shortages(
     stages: &[StageMemory],
     tables: &[&Dispositions],
     order: &Order,
-    graph: &OpGraph,
+    (graph, exchanges): (&OpGraph, &[Exchange]),
     swapping: bool,
 ) -> Vec<ShortBuffers> {
     let mut found = Vec::new();
@@ -52,15 +53,20 @@ pub(super) fn shortages(
         };
         // Who swaps has found room for the rest.
         let stays = !swapping && tables.iter().any(all_locked);
-        let beyond = || stays.then(|| beyond(stage, memory, visits, graph)).flatten();
+        let beyond = || stays.then(|| beyond(stage, memory, visits, (graph, exchanges))).flatten();
         found.extend(tables.iter().find_map(of_table).or_else(beyond));
     }
     found
 }
 
 /// More than the memory of the GPU and its buffers hold together, whatever of it is where.
-fn beyond(stage: u32, memory: &StageMemory, visits: &[Visit], graph: &OpGraph) -> Option<ShortBuffers> {
-    let liveness = Liveness::of_stage(graph, stage, visits);
+fn beyond(
+    stage: u32,
+    memory: &StageMemory,
+    visits: &[Visit],
+    (graph, exchanges): (&OpGraph, &[Exchange]),
+) -> Option<ShortBuffers> {
+    let liveness = Liveness::of_stage(graph, stage, visits, exchanges);
     let (at, &peak) = liveness.alive.iter().enumerate().max_by_key(|&(at, bytes)| (bytes, Reverse(at)))?;
     let needed = memory.held().saturating_add(peak).saturating_sub(memory.capacity);
     let capacity = memory.buffers().filter(|&buffers| needed > buffers)?;
@@ -93,19 +99,19 @@ struct Trip {
 impl<'a> Buffers<'a> {
     /// Nothing is away yet of what `table` decides to be.
     fn of(stage: u32, capacity: u64, graph: &'a OpGraph, table: &Dispositions) -> Self {
-        let (mut copied, mut asked, mut needed) =
+        let (mut copied, mut asked_at, mut needed) =
             <(BTreeMap<_, Vec<Trip>>, BTreeMap<_, _>, BTreeMap<_, _>)>::default();
         let locked =
             |&Transfer { from, to, .. }: &Transfer| from.owner == stage && to.medium != Medium::PAGEABLE;
         for (storage, _, stay) in table.offloads().filter(|(_, transfer, _)| locked(transfer)) {
-            let &Stay { copied_after, asked_before, needed_by, forwarded, .. } = stay;
+            let &Stay { copied_after, asked, needed_by, forwarded, .. } = stay;
             let trip = Trip { storage, bytes: graph.stored(storage).bytes, forwarded };
             copied.entry(copied_after).or_default().push(trip);
-            asked.entry(asked_before).or_insert_with(Vec::new).push(trip);
+            asked_at.entry(asked.op()).or_insert_with(Vec::new).push(trip);
             needed.entry(needed_by).or_insert_with(Vec::new).push(trip);
         }
         let (waiting, away) = Default::default();
-        Self { stage, capacity, graph, copied, asked, needed, free: capacity, waiting, away }
+        Self { stage, capacity, graph, copied, asked: asked_at, needed, free: capacity, waiting, away }
     }
 
     /// Executes the visits of a step. Where memory of the GPU is counted on, no copy may have to wait at all.

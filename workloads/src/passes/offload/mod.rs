@@ -1,9 +1,10 @@
 //! Activation offload: what a forward pass saves leaves the GPU and comes back for the backward pass (Wu et al., SSDTrain, DAC
 //! 2025; Rhu et al., vDNN, MICRO 2016).
 //!
-//! Tensors are taken one by one, so that one which two operators save is moved once. Small ones stay, for which a copy is mostly
-//! its start, and of the others those that the backward pass needs first: they would hardly be away. What is next is asked for
-//! a number of tensors ahead.
+//! Tensors are taken one by one, so that one which two operators save is moved once. Small ones
+//! stay, for which a copy is mostly its start, and of the others those that the backward pass needs
+//! first: they would hardly be away. The host asks for what is next module by module, ahead of the
+//! GPU, or the GPU a number of tensors ahead.
 
 pub mod adaptive;
 
@@ -20,7 +21,7 @@ use crate::graph::part::PartKind;
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::liveness::{Gap, gaps};
 use crate::order::{Order, PipelineSchedule, Visit};
-use crate::transfer::{Conflict, Dispositions, Medium, Outside, Stay, Transfer};
+use crate::transfer::{Asked, Conflict, Dispositions, Medium, Outside, Stay, Transfer};
 
 use self::adaptive::{Profile, Tracked};
 use super::{
@@ -53,9 +54,11 @@ pub struct ActivationOffload {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("examples" = [["left", "right"]]))]
     pub arrays: Vec<String>,
-    /// Prefetch distance: a tensor is loaded when the backward pass needs the one that many before it,
-    /// whether that has left or not.
-    pub prefetch: Count<0, 65_536>,
+    /// Prefetch distance: a tensor is loaded when the backward pass on the GPU needs the one that
+    /// many before it, whether that has left or not. When absent the host asks, as it enters the
+    /// backward pass of a module: for what the two modules behind the next need (SSDTrain).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefetch: Option<Count<0, 65_536>>,
     /// Start of the copy of a tensor.
     pub store: Store,
     /// A tensor that is needed before its copy has ended stays, as in SSDTrain: a copy that has not
@@ -70,10 +73,10 @@ impl Default for ActivationOffload {
     fn default() -> Self {
         Self {
             smallest: None,
-            keep: Keep::LastLayer,
+            keep: Keep::default(),
             to: Outside::Host,
             arrays: Vec::new(),
-            prefetch: Count::literal(4),
+            prefetch: None,
             store: Store::Produced,
             forwarding: true,
             pinned: true,
@@ -82,22 +85,27 @@ impl Default for ActivationOffload {
 }
 
 /// Activations of each micro-batch that stay.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keep {
     /// Activations of the head and the loss, and of the last layer where each micro-batch's backward
-    /// pass follows its forward pass at once (SSDTrain).
-    #[default]
+    /// pass follows its forward pass at once.
     LastLayer,
     /// Activations of the head and the loss, and of the last layers, by halves of layers, as much as
     /// cannot be away and back in time: each rank goes by the forward pass of a third micro-batch of
-    /// which all leaves, and by the rate at which that left (SSDTrain). The rule has loads follow each
-    /// other from the beginning of the backward pass on: `prefetch: 65536`.
+    /// which all leaves, and by the rate at which that left (SSDTrain).
     Adaptive,
-    /// Activations of the head and the loss, and of the last layers of each chunk, this many.
+    /// Activations of the head and the loss, and of the last layers of each chunk, this many; none
+    /// of them when absent: what is on its way out when it is asked for stays by itself (SSDTrain).
     Layers(Count<0, 4_096>),
     /// An amount of bytes: of all tensors those that the backward pass needs first.
     Bytes(Bytes),
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Self::Layers(Count::literal(0))
+    }
 }
 
 /// What leaves of a chunk.
@@ -199,20 +207,54 @@ pub fn decide(
         // What stays counts, too: what leaves is asked for ahead of it.
         let needed: Vec<(StorageId, OpId)> =
             candidates.iter().map(|candidate| (candidate.storage, candidate.needed_by)).collect();
+        let modules = Modules::of(graph, (stage, chunk), needed.iter().map(|&(_, op)| op));
         leaving(stage, chunk).choose(&mut candidates);
         for Gap { storage, filled_by, last_used_by: freed_after, needed_by, .. } in candidates {
             let at = needed.iter().position(|&(known, _)| known == storage).unwrap_or_default();
-            let (_, asked_before) = needed[at.saturating_sub(technique.prefetch.get() as usize)];
+            let asked = match technique.prefetch {
+                Some(distance) => Asked::Before(needed[at.saturating_sub(distance.get() as usize)].1),
+                None => Asked::Issued(modules.asks(needed_by)),
+            };
             let copied_after = match technique.store {
                 Store::Produced => filled_by,
                 Store::LastUse => freed_after,
             };
             let forwarded = technique.forwarding;
-            let stay = Stay { copied_after, freed_after, asked_before, needed_by, forwarded };
+            let stay = Stay { copied_after, freed_after, asked, needed_by, forwarded };
             table.transfer(NAME, graph, Transfer::out(stage, storage, to, stay))?;
         }
     }
     Ok(())
+}
+
+/// Modules of a chunk in the order in which the host enters their backward passes: operators that
+/// need what the forward pass has saved.
+struct Modules {
+    entered: Vec<OpId>,
+    /// The first operator of the backward pass.
+    first: OpId,
+}
+
+impl Modules {
+    /// Modules that are asked for together (`prefetch_num_leaves_per_chunk` of SSDTrain).
+    const TOGETHER: usize = 2;
+
+    /// Those that need tensors, in order.
+    fn of(graph: &OpGraph, (stage, chunk): (u32, u32), needing: impl Iterator<Item = OpId>) -> Self {
+        let mut entered: Vec<OpId> = needing.collect();
+        entered.dedup();
+        let first = graph.visit(stage, chunk, Phase::Backward).first();
+        let first = first.or(entered.first()).copied().unwrap_or(OpId(0));
+        Self { entered, first }
+    }
+
+    /// The operator at which the host asks for what another needs: as it enters the last module of
+    /// those that were asked for before.
+    fn asks(&self, needed_by: OpId) -> OpId {
+        let module = self.entered.iter().position(|&op| op == needed_by).unwrap_or_default();
+        let before = (module / Self::TOGETHER * Self::TOGETHER).checked_sub(1);
+        before.map_or(self.first, |before| self.entered[before])
+    }
 }
 
 impl ActivationOffload {

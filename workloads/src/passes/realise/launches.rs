@@ -107,8 +107,8 @@ impl Launches {
         let mut host = Lane::new(stage, LaneKind::Host);
         host.numbers = compute.calls.len() as u32;
         let mut ends = BTreeMap::new();
-        let parts = compute.blocks.iter().map(|block| parts(schedule, &block.items, launched, &mut ends));
-        let parts: Vec<Vec<Part>> = parts.collect();
+        let parts: Vec<Vec<Part>> =
+            compute.blocks.iter().map(|block| parts(schedule, &block.items, launched, &mut ends)).collect();
         let waiting = self.waiting(schedule, compute, &parts, launched, costs);
         let ahead = if self.blocking { Some(1) } else { self.ahead(compute, &parts, launched, costs.1) };
         // Variants of a visit are issued like the visit: one signal counts all its micro-batches.
@@ -327,8 +327,9 @@ impl Part {
     }
 }
 
-/// The items of a visit in parts, each with what the host does before it: it waits for an operator to be done, or takes memory
-/// for a gather (its wait, storages and signal). `ends` are the signals of operators that the host waits for.
+/// The items of a visit in parts, each with what the host does before it: it waits for an operator
+/// to be done, takes memory for a gather (its wait, storages and signal), or asks for what comes
+/// back and waits for it. `ends` are the signals of operators that the host waits for.
 fn parts(
     schedule: &mut Schedule,
     items: &[Item],
@@ -338,6 +339,17 @@ fn parts(
     let mut parts = Vec::new();
     let mut part = Part::default();
     for &item in items {
+        if let Item::Signal(signal) | Item::Await { signal, .. } = item
+            && schedule.by_hosts.contains(&signal)
+        {
+            if launched.ops(&part.items).next().is_some() {
+                parts.push(std::mem::take(&mut part));
+            }
+            part.before.push(item);
+            // What comes is awaited by both.
+            part.items.extend(matches!(item, Item::Await { .. }).then_some(item));
+            continue;
+        }
         part.items.push(item);
         let next = match item {
             Item::Execute(op) if launched.awaited.contains(&op) => {

@@ -6,5 +6,6 @@ pub mod exchanges;
 pub mod host_update;
 pub mod launches;
 pub mod messages;
+mod room;
 pub mod transfers;
 pub mod visits;

@@ -2,9 +2,13 @@
 //! one back, launched and awaited by its compute lane.
 //!
 //! Where all micro-batches leave, a storage leaves when it is copied and the forward pass uses it
-//! no more, and comes back where there is room for it; what finds no room waits, as what is on its
-//! way out gives some back. What may stay stays if its copy out has not ended when it is asked for:
-//! one that has not begun is left out, one that has is for nothing.
+//! no more, and comes back where there is [`room`] for it; what finds none for a while waits, as
+//! what is on its way out gives some back. What may stay stays if its copy out has not ended when
+//! it is asked for: one that has not begun is left out, one that has is for nothing.
+//!
+//! Where hosts ask they do so as they issue operators, ahead of the GPU, and wait for what an
+//! operator needs before they issue it, as hooks of autograd do; where they issue nothing, or whole
+//! passes as graphs, all is asked for as the backward pass begins.
 //!
 //! Where listed micro-batches leave, a slot of the home stage is held from before the forward pass,
 //! or from before the copy back, until the copy out has ended or the backward pass has; slots are
@@ -17,9 +21,10 @@ use crate::error::PlanError;
 use crate::graph::{OpGraph, OpId, StorageId};
 use crate::passes::{Context, Kind, Pass, Plan};
 use crate::schedule::{Call, Insertions, Item, Lane, LaneKind, Nth, Schedule, SignalId, Why};
-use crate::transfer::{Dispositions, Listed, Stay, Tier, Transfer, Trips};
+use crate::transfer::{Asked, Dispositions, Listed, Stay, Tier, Transfer, Trips};
 
 use super::launches::launched;
+use super::room;
 
 /// Copies to other tiers and back.
 #[derive(Clone, Copy, Debug)]
@@ -38,14 +43,24 @@ impl Pass for Transfers {
         &["visits"]
     }
 
-    fn apply(&self, plan: &mut Plan, _: &Context<'_>) -> Result<(), PlanError> {
-        plan.realise(|schedule, of| realise(schedule, of.graph, of.table));
+    fn apply(&self, plan: &mut Plan, context: &Context<'_>) -> Result<(), PlanError> {
+        let issue = context.estimates().issue.as_ref();
+        let hosts_issue = issue.is_some_and(|issue| issue.graph.is_none());
+        plan.realise(|schedule, of| realise(schedule, of.graph, of.table, hosts_issue));
         Ok(())
     }
 }
 
-/// Adds copy lanes and what launches and awaits them.
-pub fn realise(schedule: &mut Schedule, graph: &OpGraph, table: &Dispositions) {
+/// Adds copy lanes and what launches and awaits them; hosts may issue operators one by one.
+pub fn realise(schedule: &mut Schedule, graph: &OpGraph, table: &Dispositions, hosts_issue: bool) {
+    let stages = 0..schedule.stages.len() as u32;
+    let room: BTreeMap<StorageId, OpId> = stages
+        .filter_map(|stage| {
+            let compute = schedule.lanes.get(stage as usize)?;
+            Some(room::room(schedule, graph, table, compute, &Moments::of(schedule, stage)))
+        })
+        .flatten()
+        .collect();
     let mut by_lanes: BTreeMap<([LaneKind; 2], u32), Vec<Copied<'_>>> = BTreeMap::new();
     for transfer in table.transfers() {
         let stage = transfer.from.owner;
@@ -54,7 +69,7 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, table: &Dispositions) {
             Trips::Every(_) => memory.waits = true,
             Trips::Listed(listed) => memory.resident_bound = Some(listed.bound),
         }
-        let copied = Copied::new(schedule, graph, transfer);
+        let copied = Copied::new(schedule, graph, transfer, &room, hosts_issue);
         by_lanes.entry((LaneKind::copies(transfer.to), stage)).or_default().push(copied);
     }
     for (([out, back], stage), transfers) in by_lanes {
@@ -75,6 +90,10 @@ struct Copied<'a> {
     ready: SignalId,
     /// It shall come back.
     asked: SignalId,
+    /// There is room for it, where the host asks, and the operator at whose issue it does.
+    by_host: Option<(SignalId, OpId)>,
+    /// The operator before which the compute lane asks, or lets it come.
+    comes_before: Option<OpId>,
     /// It is away. `None`: copies back find out themselves.
     away: Option<SignalId>,
     /// It is there.
@@ -82,13 +101,29 @@ struct Copied<'a> {
 }
 
 impl<'a> Copied<'a> {
-    fn new(schedule: &mut Schedule, graph: &OpGraph, transfer: &'a Transfer) -> Self {
+    fn new(
+        schedule: &mut Schedule,
+        graph: &OpGraph,
+        transfer: &'a Transfer,
+        room: &BTreeMap<StorageId, OpId>,
+        hosts_issue: bool,
+    ) -> Self {
         let first = transfer.storages[0];
         let what = graph.describe(first);
         let mut signal = |event: &str| schedule.signal(format!("{what} {} {event}", first.0));
         let (ready, asked) = (signal("may be copied"), signal("is asked for"));
         let away = matches!(transfer.trips, Trips::Listed(_)).then(|| signal("is away"));
-        Self { transfer, ready, asked, away, back: signal("is back") }
+        let back = signal("is back");
+        let issued = match transfer.trips {
+            Trips::Every(Stay { asked: Asked::Issued(op), .. }) if hosts_issue => Some(op),
+            _ => None,
+        };
+        let by_host = issued.map(|op| (signal("has room"), op));
+        if by_host.is_some() {
+            schedule.by_hosts.extend([asked, back]);
+        }
+        let comes_before = room.get(&first).copied();
+        Self { transfer, ready, asked, by_host, comes_before, away, back }
     }
 
     /// Waits for the count of a signal that is the call's own.
@@ -117,6 +152,10 @@ impl<'a> Copied<'a> {
     fn arrive(&self) -> Vec<Item> {
         let &Transfer { ref storages, from: home, to: from, ref trips } = self.transfer;
         let mut items = vec![self.wait(self.asked, Why::Bubble)];
+        items.extend(self.by_host.map(|(room, _)| self.wait(room, Why::Memory)));
+        if let (Some(_), Trips::Every(Stay { forwarded: true, .. })) = (self.by_host, trips) {
+            items.extend(storages.iter().map(|&storage| Item::Recall(storage)));
+        }
         items.extend(self.away.map(|away| self.wait(away, Why::Transfer)));
         match trips {
             Trips::Every(_) => items.extend(storages.iter().map(|&storage| Item::Return { storage, from })),
@@ -138,13 +177,13 @@ fn carried(storages: &[StorageId], from: Tier, to: Tier) -> impl Iterator<Item =
 
 /// When operators begin and end, as the compute lane sees it: collectives that run beside it are
 /// launched and awaited.
-struct Moments {
+pub(super) struct Moments {
     launched: BTreeMap<SignalId, (OpId, bool)>,
     done: BTreeMap<SignalId, OpId>,
 }
 
 impl Moments {
-    fn of(schedule: &Schedule, stage: u32) -> Self {
+    pub(super) fn of(schedule: &Schedule, stage: u32) -> Self {
         let beside = schedule.lanes.iter().filter(|it| it.stage == stage && it.kind == LaneKind::Collective);
         let pairs = beside.flat_map(|lane| &lane.blocks).flat_map(|block| block.items.windows(2));
         let done = pairs.filter_map(|pair| match *pair {
@@ -155,7 +194,7 @@ impl Moments {
     }
 
     /// The operator that begins with an item.
-    fn begins(&self, item: &Item) -> Option<OpId> {
+    pub(super) fn begins(&self, item: &Item) -> Option<OpId> {
         match item {
             Item::Execute(op) => Some(*op),
             Item::Signal(signal) => self.launched.get(signal).map(|&(op, _)| op),
@@ -164,7 +203,7 @@ impl Moments {
     }
 
     /// The operator that has ended after an item.
-    fn ends(&self, item: &Item) -> Option<OpId> {
+    pub(super) fn ends(&self, item: &Item) -> Option<OpId> {
         match item {
             Item::Execute(op) => Some(*op),
             Item::Await { signal, .. } => self.done.get(signal).copied(),
@@ -193,19 +232,27 @@ fn launch(lane: &mut Lane, transfers: &[Copied<'_>], moments: &Moments) {
     let mut at: BTreeMap<Moment, [Vec<Item>; 2]> = BTreeMap::new();
     let mut departing: BTreeSet<StorageId> = BTreeSet::new();
     for copied in transfers {
-        let &Copied { transfer: Transfer { storages, trips, .. }, ready, asked, back, .. } = copied;
+        let &Copied { transfer, ready, asked, by_host, comes_before, back, .. } = copied;
+        let Transfer { storages, trips, .. } = transfer;
         let needed = copied.wait(back, Why::Transfer);
         let mut add = |moment, kind: usize, item| at.entry(moment).or_default()[kind].push(item);
         match trips {
             Trips::Every(stay) => {
                 departing.extend(storages);
+                let comes = Moment::Before(comes_before.unwrap_or(stay.needed_by));
                 for &storage in storages {
-                    if stay.forwarded {
-                        add(Moment::Before(stay.asked_before), 0, Item::Recall(storage));
+                    if stay.forwarded && by_host.is_none() {
+                        add(comes, 0, Item::Recall(storage));
                     }
                     add(Moment::After(stay.freed_after), 0, Item::Idle(storage));
                 }
-                add(Moment::Before(stay.asked_before), 0, Item::Signal(asked));
+                match by_host {
+                    Some((room, issued)) => {
+                        add(Moment::Before(issued), 0, Item::Signal(asked));
+                        add(comes, 0, Item::Signal(room));
+                    }
+                    None => add(comes, 0, Item::Signal(asked)),
+                }
                 add(Moment::Before(stay.needed_by), 1, needed);
                 add(Moment::After(stay.copied_after), 1, Item::Signal(ready));
             }

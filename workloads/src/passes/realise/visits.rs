@@ -45,8 +45,7 @@ impl Pass for Visits {
 pub fn realise(order: &Order, graph: &OpGraph, memory: Vec<StageMemory>) -> Schedule {
     let chain = order.shape.chain;
     let micro_batches = order.shape.micro_batches;
-    let (lanes, signals, issues) = Default::default();
-    let mut schedule = Schedule { micro_batches, stages: memory, lanes, signals, issues };
+    let mut schedule = Schedule { micro_batches, stages: memory, ..Schedule::default() };
     let messages = Messages::between(chain, &mut schedule);
     let last_uses = graph.last_uses();
     for (stage, visits) in (0u32..).zip(&order.stages) {

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::cost::{CostBook, HostLinks, OpCost};
+use crate::exchange::Exchange;
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::order::Visit;
 use crate::transfer::Store;
@@ -33,6 +34,7 @@ pub(crate) struct Again {
 pub(crate) struct Choice<'a> {
     pub(crate) stage: u32,
     pub(crate) visits: &'a [Visit],
+    pub(crate) exchanges: &'a [Exchange],
     pub(crate) room: u64,
     pub(crate) links: HostLinks,
     pub(crate) prefetch: usize,
@@ -67,7 +69,7 @@ impl Choice<'_> {
     }
 
     fn timeline(&self, graph: &OpGraph, costs: &CostBook) -> Timeline {
-        Timeline::of(self.visits, self.stage, (graph, costs), self.store)
+        Timeline::of(self.visits, self.stage, (graph, self.exchanges, costs), self.store)
     }
 
     /// What a step takes with the plan of the online engine (s); for ever where there is no room.

@@ -23,12 +23,13 @@ use serde::{Deserialize, Serialize};
 use crate::cost::{CostBook, HostLinks};
 use crate::diagnostic::Diagnostic;
 use crate::error::{PlanError, Shortfall};
+use crate::exchange::Exchange;
 use crate::graph::OpGraph;
 use crate::model::transformer::Sharding;
 use crate::names::kind;
 use crate::order::Visit;
 use crate::schedule::StageMemory;
-use crate::transfer::{Medium, Stay, Store, Transfer};
+use crate::transfer::{Asked, Medium, Stay, Store, Transfer};
 
 use super::{Added, Around, Context, Facts, Kind, Pass, Plan, Size, Step, Technique};
 
@@ -218,12 +219,12 @@ impl Pass for Swap {
         let again = produced_again(self, plan, context.estimates());
         let cohorts = self.coordination.cohorts(context.copies.together);
         plan.split(cohorts as usize, context.copies.in_turns(cohorts));
-        let Plan { graph, steps, memory, decided, .. } = plan;
+        let Plan { graph, steps, memory, exchanges, decided, .. } = plan;
         let mut shortfalls = Vec::new();
         for (stage, memory) in (0u32..).zip(&*memory) {
             let (links, again) = (context.estimates().links_of_host(stage), again[stage as usize]);
             let visits = &steps[0].order.stages[stage as usize];
-            let costs = (&*graph, context.estimates());
+            let costs = (&*graph, &**exchanges, context.estimates());
             let stage = Stage::new(self, stage, visits, costs, memory.room(), links, again);
             for cohort in 0..cohorts {
                 match stage.decide(self, (cohort, cohorts)) {
@@ -242,7 +243,7 @@ impl Pass for Swap {
 
 /// By stage, number and bytes of the tensors that are produced again instead of being swapped; the graph has that executed.
 fn produced_again(technique: &Swap, plan: &mut Plan, estimates: &CostBook) -> Vec<(u32, u64)> {
-    let Plan { graph, steps, memory, .. } = plan;
+    let Plan { graph, steps, memory, exchanges, .. } = plan;
     let stage = |(stage, memory): (u32, &StageMemory)| {
         if !technique.recompute {
             return (0, 0);
@@ -250,6 +251,7 @@ fn produced_again(technique: &Swap, plan: &mut Plan, estimates: &CostBook) -> Ve
         let choice = Choice {
             stage,
             visits: &steps[0].order.stages[stage as usize],
+            exchanges,
             room: memory.room(),
             links: estimates.links_of_host(stage),
             prefetch: technique.prefetch.get() as usize,
@@ -293,12 +295,12 @@ impl Stage {
         technique: &Swap,
         number: u32,
         visits: &[Visit],
-        (graph, costs): (&OpGraph, &CostBook),
+        costs: (&OpGraph, &[Exchange], &CostBook),
         room: u64,
         links: HostLinks,
         again: (u32, u64),
     ) -> Self {
-        let timeline = Timeline::of(visits, number, (graph, costs), technique.store);
+        let timeline = Timeline::of(visits, number, costs, technique.store);
         let must = timeline.peak().saturating_sub(room) as f64;
         let slowest = must / links.rate[0].min(links.rate[1]);
         let longer = mixed_integer::bound(&timeline, room, links).unwrap_or(0.0);
@@ -323,7 +325,7 @@ impl Stage {
             let stay = Stay {
                 copied_after: candidate.copied_after,
                 freed_after: candidate.leaves_after,
-                asked_before: timeline.returning(candidate, asked),
+                asked: Asked::Before(timeline.returning(candidate, asked)),
                 needed_by: timeline.returning(candidate, candidate.before_needed()),
                 forwarded: false,
             };

@@ -1,6 +1,7 @@
 //! The operators of a stage with their times, what its memory holds at each when nothing is away, and what may be away meanwhile.
 
 use crate::cost::CostBook;
+use crate::exchange::Exchange;
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::liveness::{Gap, Liveness, gaps};
 use crate::order::Visit;
@@ -10,7 +11,7 @@ use crate::transfer::Store;
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     pub(crate) steps: Vec<Step>,
-    /// Bytes of storages at each of them, what it fills included.
+    /// Bytes of storages at each of them, what it fills and what is gathered by then included.
     pub(crate) alive: Vec<u64>,
     /// What may be away, in the order in which a backward pass needs it.
     pub(crate) candidates: Vec<Candidate>,
@@ -63,12 +64,12 @@ impl Timeline {
     pub(crate) fn of(
         visits: &[Visit],
         stage: u32,
-        (graph, costs): (&OpGraph, &CostBook),
+        (graph, exchanges, costs): (&OpGraph, &[Exchange], &CostBook),
         store: Store,
     ) -> Self {
         let one_by_one = visits.chunks(2).all(|pair| pair[0].micro_batch == pair[pair.len() - 1].micro_batch);
         let visits = if one_by_one { visits.get(..2).unwrap_or(visits) } else { visits };
-        let liveness = Liveness::of_stage(graph, stage, visits);
+        let liveness = Liveness::of_stage(graph, stage, visits, exchanges);
         let candidates = candidates(graph, stage, visits, &liveness, store);
         let step = |&op: &OpId| Step { op, seconds: costs.alone(graph.get(op)).as_secs() };
         Self { steps: liveness.ops.iter().map(step).collect(), alive: liveness.alive, candidates }

@@ -22,6 +22,7 @@ pub(super) fn array(name: &str, members: Option<DriveSet>) -> DriveArray {
         members,
         to_host: path("direct"),
         to_gpu: path("gpu-direct"),
+        at_most: [f64::INFINITY; 2],
         wear: [1.0; 3],
     }
 }
@@ -45,7 +46,7 @@ fn both(arrays: Vec<DriveArray>, states: usize, activations: usize) -> Transform
     pipelining.techniques.activation_offload = Some(ActivationOffload {
         smallest: Some(Bytes::new_bytes(16 << 20)),
         keep: Keep::Layers(Count::literal(0)),
-        prefetch: Count::literal(4),
+        prefetch: Some(Count::literal(4)),
         store: Store::Produced,
         forwarding: false,
         ..ActivationOffload::default()

@@ -13,7 +13,7 @@ use workloads::order::PipelineSchedule;
 use workloads::passes::offload::adaptive::Kept;
 use workloads::passes::offload::{ActivationOffload, Keep, Store};
 use workloads::passes::recompute::Mode;
-use workloads::plan::{DriveArray, Drives, PlanError};
+use workloads::plan::{DriveArray, Drives, Launch, PlanError};
 use workloads::transfer::Outside;
 
 use super::drives::{self, array};
@@ -25,7 +25,7 @@ use crate::plans::interleaved;
 const ALL: ActivationOffload = ActivationOffload {
     smallest: Some(Bytes::new_bytes(0)),
     keep: Keep::Bytes(Bytes::new_bytes(0)),
-    prefetch: Count::literal(2),
+    prefetch: Some(Count::literal(2)),
     store: Store::LastUse,
     forwarding: false,
     to: Outside::Host,
@@ -338,11 +338,30 @@ fn what_would_not_be_away_in_time_stays() {
     let all_leaves = ActivationOffload { keep: Keep::Layers(Count::literal(0)), ..adaptive.clone() };
     let all_leaves = box_with_links(factor).completed(&offloading(Some(all_leaves), 1, 1));
     assert!(ran.run.time < all_leaves.run.time, "{:?} and {:?}", ran.run.time, all_leaves.run.time);
-    let ahead = ActivationOffload { prefetch: Count::literal(1_000), ..adaptive };
+    let ahead = ActivationOffload { prefetch: Some(Count::literal(1_000)), ..adaptive };
     let (_, ahead) = kept_adaptively(factor, &offloading(Some(ahead), 1, 1));
     let stays = box_with_links(factor).completed(&offloading(None, 1, 1));
     assert!(ahead.seconds() < 1.002 * stays.seconds(), "{} and {}", ahead.seconds(), stays.seconds());
     assert!(ran.seconds() > 1.02 * stays.seconds(), "{} and {}", ran.seconds(), stays.seconds());
+}
+
+/// A host asks as it issues operators, ahead of the GPU: loads follow each other, and the step
+/// takes as long as if all were asked for at once. It asks for two modules at a time, and waits for
+/// what it needs before it goes on.
+#[test]
+fn hosts_ask_ahead_of_the_gpu() {
+    let factor = 1.4;
+    let step = |prefetch: Option<u64>, launch| {
+        let technique = ActivationOffload { prefetch: prefetch.map(Count::literal), ..adaptive() };
+        let mut plan = offloading(Some(technique), 1, 1);
+        plan.deployment.launch = launch;
+        box_with_links(factor).completed(&plan).seconds()
+    };
+    for launch in [Launch::Eager, Launch::Graph, Launch::Free] {
+        let [host, at_once, near] = [None, Some(1_000), Some(2)].map(|prefetch| step(prefetch, launch));
+        assert!((host / at_once - 1.0).abs() < 0.002, "{launch:?}: {host} and {at_once} s");
+        assert!(near > 1.02 * host, "{launch:?}: {near} and {host} s");
+    }
 }
 
 /// A profile takes as many steps as its micro-batch is in; on one stage each is like the other.
@@ -408,7 +427,7 @@ proptest! {
     fn more_memory_is_never_worse(
         smallest in prop_oneof![Just(0), Just(16 << 20), Just(64 << 20)],
         keep in prop_oneof![Just(Keep::Bytes(Bytes::new_bytes(0))), Just(Keep::Bytes(Bytes::new_bytes(300 << 20))), Just(Keep::Layers(Count::literal(2))), Just(Keep::LastLayer), Just(Keep::Adaptive)],
-        prefetch in 0_u64..12,
+        prefetch in proptest::option::of(0_u64..12),
         store in prop_oneof![Just(Store::Produced), Just(Store::LastUse)],
         forwarding: bool,
         micro_batches in 1_u32..4,
@@ -422,7 +441,7 @@ proptest! {
         plan.deployment.pipelining.techniques.activation_offload = Some(ActivationOffload {
             smallest: Some(Bytes::new_bytes(smallest)),
             keep,
-            prefetch: Count::literal(prefetch),
+            prefetch: prefetch.map(Count::literal),
             store,
             forwarding,
             ..ALL
@@ -454,6 +473,39 @@ proptest! {
                 prop_assert!(time.is_some_and(|time| time <= before), "{tenths} tenths: {time:?} after {before:?}");
             }
             before = time.or(before);
+        }
+    }
+
+    /// What fits if tensors come back one by one as they are needed fits with any prefetch
+    /// distance, and where hosts ask ahead: what comes early leaves room for the operators before
+    /// it.
+    #[test]
+    fn asking_ahead_needs_no_more_memory(
+        launch in prop_oneof![Just(Launch::Eager), Just(Launch::Graph), Just(Launch::Free)],
+        store in prop_oneof![Just(Store::Produced), Just(Store::LastUse)],
+        forwarding: bool,
+        micro_batches in 1_u32..4,
+        order in prop_oneof![Just(PipelineSchedule::OneFOneB), Just(PipelineSchedule::Gpipe)],
+        tenths in 1_u64..9,
+        factor in prop_oneof![Just(0.05), Just(1.0), Just(20.0)],
+    ) {
+        let world = box_with_links(factor);
+        let mut plan = offloading(None, 1, micro_batches);
+        plan.deployment.launch = launch;
+        schedule(&mut plan, order);
+        let free = world.completed(&plan);
+        let (all, saved) = (free.run.stores[free.lowered.stages[0].memory.index()].peak.bytes, free.activations(0));
+        plan.deployment.limit = Some(all - saved + saved * tenths / 10);
+        let mut ends = |prefetch: Option<u64>| {
+            let technique = ActivationOffload { store, forwarding, prefetch: prefetch.map(Count::literal), ..ALL };
+            plan.deployment.pipelining.techniques.activation_offload = Some(technique);
+            world.build(&plan).ok().map(|built| Ran::of(built.lowered).run.end)
+        };
+        if ends(Some(0)) == Some(End::Completed) {
+            for prefetch in [None, Some(1), Some(16), Some(1_000)] {
+                let end = ends(prefetch);
+                prop_assert_eq!(&end, &Some(End::Completed), "{:?}", prefetch);
+            }
         }
     }
 }

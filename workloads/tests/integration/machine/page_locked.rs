@@ -23,7 +23,7 @@ use super::{Ran, TransformerPlan, World, schedule};
 const ALL: ActivationOffload = ActivationOffload {
     smallest: Some(Bytes::new_bytes(0)),
     keep: Keep::Bytes(Bytes::new_bytes(0)),
-    prefetch: Count::literal(2),
+    prefetch: Some(Count::literal(2)),
     store: Store::LastUse,
     forwarding: false,
     to: Outside::Host,
@@ -259,7 +259,7 @@ fn techniques() -> impl Strategy<Value = (Option<ActivationOffload>, Option<Swap
     let stores = prop_oneof![Just(Store::Produced), Just(Store::LastUse)];
     let offload = (stores, 0_u64..12, any::<bool>(), prop_oneof![Just(0_u64), Just(16 << 20)]);
     let offload = offload.prop_map(|(store, prefetch, forwarding, smallest)| {
-        let (prefetch, smallest) = (Count::literal(prefetch), Some(Bytes::new_bytes(smallest)));
+        let (prefetch, smallest) = (Some(Count::literal(prefetch)), Some(Bytes::new_bytes(smallest)));
         (Some(ActivationOffload { store, prefetch, forwarding, smallest, ..ALL }), None)
     });
     let engines = prop_oneof![Just(Engine::Online), Just(Engine::Greedy)];
