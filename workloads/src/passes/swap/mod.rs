@@ -141,16 +141,32 @@ impl Technique for Swap {
             );
         }
         // What they exchange in a pass waits for all of them: it would never come.
-        let exchanged = match around.data.sharding {
-            Sharding::Parameters => Some(["gather parameters", "share no parameters", "gathers parameters"]),
-            Sharding::Gradients => Some(["sum gradients", "share no gradients", "sums gradients"]),
-            Sharding::None | Sharding::Optimizer => None,
+        let sharding = "parallelism.sharding";
+        let exchanged = match (around.data.sharding, around.data.overlap.gather) {
+            (Sharding::Parameters, _) => Some([
+                sharding,
+                "gather parameters",
+                "share no parameters",
+                "gathers parameters of all copies in every pass",
+            ]),
+            (Sharding::Gradients, _) => Some([
+                sharding,
+                "sum gradients",
+                "share no gradients",
+                "sums gradients of all copies in every pass",
+            ]),
+            (Sharding::Optimizer, Some(_)) => Some([
+                "parallelism.overlap_parameter_gather",
+                "gather parameters beside their first pass",
+                "gather before it: remove `overlap_parameter_gather`",
+                "gathers parameters of all copies beside the first forward pass",
+            ]),
+            (Sharding::None | Sharding::Optimizer, _) => None,
         };
-        if let Some([exchange, remedy, note]) = exchanged {
+        if let Some([path, exchange, remedy, note]) = exchanged {
             let message = format!("copies that {exchange} together cannot be a pass behind each other");
             let remedy = format!("use `oblivious` or `disjoint`, or {remedy}");
-            let note = format!("{note} of all copies in every pass");
-            wrong(refused(&message, &remedy).with("parallelism.sharding", note));
+            wrong(refused(&message, &remedy).with(path, note));
         }
     }
 }

@@ -3,11 +3,12 @@
 use hw_models::settings::Count;
 use proptest::prelude::*;
 use sim_core::outcome::End;
-use workloads::model::transformer::AttentionKernel;
+use workloads::model::transformer::{AttentionKernel, GatherLimit, Sharding, States};
 use workloads::passes::offload::Store;
 use workloads::passes::swap::{Coordination, Engine, Swap, Swapped};
-use workloads::plan::PlanError;
+use workloads::plan::{Launch, PlanError};
 
+use super::exchanged::overlaps;
 use super::offload::{box_with_links, moved, offloading};
 use super::{Ran, TransformerPlan};
 
@@ -192,6 +193,46 @@ proptest! {
                 prop_assert_eq!(&ran.run.end, &End::Completed);
                 prop_assert!(ran.run.stores[ran.lowered.stages[0].memory.index()].peak.bytes <= limit);
             }
+        }
+    }
+
+    /// The same where copies gather parameters and sum gradients beside their passes: planners see what these take.
+    #[test]
+    fn a_plan_that_fits_ends_beside_exchanges(
+        ratio in 1.0_f64..3.0,
+        engine in prop_oneof![Just(Engine::Online), Just(Engine::Greedy)],
+        coordination in prop_oneof![
+            Just(Coordination::Oblivious), Just(Coordination::Disjoint), Just(Coordination::Bidirectional)
+        ],
+        exchanged in 0..overlaps().len(),
+        by_host: bool,
+        (prefetch, recompute) in (0_u64..40, any::<bool>()),
+        launch in prop_oneof![Just(Launch::Eager), Just(Launch::Free)],
+        (gpus, micro_batches) in (2_u32..5, 1_u32..4),
+    ) {
+        let (sharding, mut overlap) = overlaps().swap_remove(exchanged);
+        if let Some(gather) = &mut overlap.gather
+            && by_host && sharding == Sharding::Parameters && launch == Launch::Eager
+        {
+            gather.limit = GatherLimit::Host;
+        }
+        let together = sharding >= Sharding::Gradients || overlap.gather.is_some();
+        let coordination = match coordination {
+            Coordination::Bidirectional if together => Coordination::Disjoint,
+            other => other,
+        };
+        let mut plan = offloading(None, gpus, micro_batches);
+        plan.execution.micro_batch = 16;
+        plan.execution.states = States::HalfGradients;
+        (plan.sharding, plan.overlap) = (sharding, overlap);
+        plan.deployment.launch = launch;
+        let swap = Swap { engine, coordination, prefetch: Count::literal(prefetch), recompute, ..Swap::default() };
+        plan.deployment.pipelining.techniques.swap = Some(swap);
+        limit(&mut plan, ratio);
+        match box_with_links(1.0).build(&plan) {
+            Err(PlanError::DoesNotFit(shortfalls)) => prop_assert!(shortfalls.iter().all(|s| s.needed > s.capacity)),
+            Err(other) => prop_assert!(false, "{other}"),
+            Ok(built) => prop_assert_eq!(&Ran::of(built.lowered).run.end, &End::Completed),
         }
     }
 }
