@@ -53,8 +53,9 @@ impl Pass for Transfers {
 
 /// Adds copy lanes and what launches and awaits them; hosts may issue operators one by one.
 pub fn realise(schedule: &mut Schedule, graph: &OpGraph, table: &Dispositions, hosts_issue: bool) {
-    let stages = 0..schedule.stages.len() as u32;
-    let room: BTreeMap<StorageId, OpId> = stages
+    // Nothing comes back where nothing leaves.
+    let stages = if table.leave_gpus() { schedule.stages.len() as u32 } else { 0 };
+    let room: BTreeMap<StorageId, OpId> = (0..stages)
         .filter_map(|stage| {
             let compute = schedule.lanes.get(stage as usize)?;
             Some(room::room(schedule, graph, table, compute, &Moments::of(schedule, stage)))
