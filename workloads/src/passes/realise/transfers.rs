@@ -2,7 +2,7 @@
 //! one back, launched and awaited by its compute lane.
 //!
 //! Where all micro-batches leave, a storage leaves when it is copied and the forward pass uses it
-//! no more, and comes back where there is [`room`] for it; what finds none for a while waits, as
+//! no more, and comes back where there is room for it (`room`); what finds none for a while waits, as
 //! what is on its way out gives some back. What may stay stays if its copy out has not ended when
 //! it is asked for: one that has not begun is left out, one that has is for nothing.
 //!
