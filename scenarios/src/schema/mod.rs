@@ -41,7 +41,7 @@ pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
 pub use shape::Shape;
 pub(crate) use software::FRAMEWORK;
 pub use software::{Attention, Gelu, Gradients, LayersOf, Optimizer, Software};
-pub use storage::{DriveArray, Storage};
+pub use storage::{ArrayRates, DriveArray, Storage};
 pub(crate) use trace::Recorded;
 pub use trace::Trace;
 pub use training::{Precision, Training};

@@ -44,8 +44,8 @@ pub struct DriveArray {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArrayRates {
-    /// Of writes.
+    /// Rate of writes.
     pub write: Rate,
-    /// Of reads.
+    /// Rate of reads.
     pub read: Rate,
 }

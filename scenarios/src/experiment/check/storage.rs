@@ -8,7 +8,10 @@ use workloads::passes::{Facts, OnDrives};
 
 use super::Check;
 use crate::catalogue;
-use crate::schema::{Scenario, Storage};
+use crate::schema::{ArrayRates, Scenario, Storage};
+
+/// Fastest array, as the fastest memory of a machine (byte/s).
+const RATE_MAX: u64 = 1_000_000_000_000_000;
 
 const NO_DRIVES: &str =
     "write `host`, or give its nodes some: `set: { ssd: { model: samsung-pm9a3-u2-3840gb, count: 4 } }`";
@@ -17,6 +20,7 @@ impl Check<'_> {
     /// Checks arrays of drives, the paths to them, and who uses them.
     pub(super) fn storage(&mut self, scenario: &Scenario, machine: &Machine) {
         self.arrays(&scenario.storage, machine);
+        self.rates(&scenario.storage);
         for (name, array) in &scenario.storage {
             let Some(path) = &array.path else { continue };
             let paths = catalogue::storage_paths();
@@ -44,6 +48,21 @@ impl Check<'_> {
             let (message, help) = split(&text);
             let path = format!("storage.{}.drives", error.array);
             self.report_with(&path, &["machine"], message, help);
+        }
+    }
+
+    /// Reports rates that no array has.
+    fn rates(&mut self, storage: &Storage) {
+        let measured = storage.iter().filter_map(|(name, array)| Some((name, array.at_most?)));
+        for (name, ArrayRates { write, read }) in measured {
+            for (way, rate) in [("write", write), ("read", read)] {
+                if !(1..=RATE_MAX).contains(&rate.bytes_per_second()) {
+                    let path = format!("storage.{name}.at_most.{way}");
+                    let message = format!("`{path}` must be above 0 GB/s and at most 1,000,000 GB/s");
+                    let help = "write what was measured, for example `12 GB/s`, or remove `at_most`";
+                    self.report(&[(&path, String::new())], message, help);
+                }
+            }
         }
     }
 
