@@ -141,12 +141,11 @@ impl Building<'_> {
         let Some(number) = drives.of_gpu(kept, local) else { return Ok(None) };
         let array = &arrays.of_nodes[&node][number];
         let limits = *arrays.limits.entry((node, number)).or_insert_with(|| {
-            let rates = ["write", "read"].into_iter().zip(drives.arrays[number].at_most);
-            let limits = rates.map(|(way, rate)| {
+            let [write, read] = drives.arrays[number].at_most;
+            [("write", write), ("read", read)].map(|(way, rate)| {
                 let name = format!("{}.{way}", array.name);
                 rate.is_finite().then(|| self.platform.fluid(name, rate, cause::id(cause::TRANSFER)))
-            });
-            limits.collect::<Vec<_>>().try_into().expect("two ways")
+            })
         });
         let [out, back] = self.ways_to(storage, (array, limits), &drives.arrays[number], gpu, kept)?;
         let used = &mut arrays.used;

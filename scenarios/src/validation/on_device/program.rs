@@ -48,7 +48,7 @@ const EXECUTIONS: &str = "`software.execution` is `eager`, `cuda-graphs`, `compi
 /// Asks PyTorch for the model and the program of a checked scenario.
 ///
 /// # Errors
-/// What of the scenario the script has no part for.
+/// Settings that the script has no part for.
 pub fn scripted(scenario: &Scenario) -> Result<Scripted, String> {
     let (Some(program), Some(software)) = (scenario.model.program(), &scenario.software) else {
         return Err("PyTorch runs programs here: `model.program`".to_owned());

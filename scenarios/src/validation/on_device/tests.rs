@@ -136,12 +136,12 @@ fn steps_are_timed() {
 #[test]
 fn a_program_computes_the_same_in_every_execution_mode() {
     let Some(mut pytorch) = pytorch() else { return };
-    let read = "{ branch: { name: is a number, by: loss, probability: 100 %, then: [{ run: [backward, update] }] } }";
+    let decided = "{ branch: { name: is a number, by: loss, probability: 100 %, then: [{ run: [backward, update] }] } }";
     for iteration in [
         "[{ run: [forward, backward, update] }]".to_owned(),
         "[{ run: [forward, backward, update] }, { fetch: { tensor: loss } }]".to_owned(),
         format!(
-            "[{{ run: forward 0..2 }}, {{ third_party: {{ time: 1 us }} }}, {{ run: forward 2..4 }}, {read}]"
+            "[{{ run: forward 0..2 }}, {{ third_party: {{ time: 1 us }} }}, {{ run: forward 2..4 }}, {decided}]"
         ),
     ] {
         let mut losses = Vec::new();
@@ -151,7 +151,7 @@ fn a_program_computes_the_same_in_every_execution_mode() {
             ("compiled", 2),
             ("{ co-execution: { launch: graph, kernels: library } }", 1),
         ] {
-            let program = checked_text(&programmed(&iteration, execution)).unwrap();
+            let program = read(&programmed(&iteration, execution), &[]);
             let mut asks = on_cpu(&Asks::Program(scripted(&program.scenario).unwrap()));
             asks["warm_up"] = json!(warm_up);
             match pytorch.run::<Reply>(&asks) {
@@ -176,7 +176,7 @@ fn what_python_cannot_do_to_a_program_is_refused() {
         (trains, "co-execution", "launch: graph"),
         (trains, "lazy", "`eager`"),
     ] {
-        let program = checked_text(&programmed(iteration, execution)).unwrap();
+        let program = read(&programmed(iteration, execution), &[]);
         let refused = scripted(&program.scenario).unwrap_err();
         assert!(refused.contains(expected), "{iteration}, {execution}: {refused}");
     }
@@ -385,12 +385,12 @@ fn programmed(iteration: &str, execution: &str) -> String {
     executed.replace("machine: { parts: { gpus: { gpu: h200-sxm5-141gb } } }", &host)
 }
 
-fn checked_text(text: &str) -> Result<Checked, String> {
-    Checked::read(&BTreeMap::from([(FILE.to_owned(), text.as_bytes().to_vec())]), &[])
+fn checked(settings: &[&str]) -> Checked {
+    read(TINY, settings)
 }
 
-fn checked(settings: &[&str]) -> Checked {
-    let files = BTreeMap::from([(FILE.to_owned(), TINY.as_bytes().to_vec())]);
+fn read(text: &str, settings: &[&str]) -> Checked {
+    let files = BTreeMap::from([(FILE.to_owned(), text.as_bytes().to_vec())]);
     let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
     Checked::read(&files, &settings).unwrap_or_else(|wrong| panic!("{wrong}"))
 }

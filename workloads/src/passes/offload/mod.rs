@@ -239,7 +239,7 @@ impl Modules {
     /// Modules that are asked for together (`prefetch_num_leaves_per_chunk` of SSDTrain).
     const TOGETHER: usize = 2;
 
-    /// Those that need tensors, in order.
+    /// Modules of these operators, which are in order.
     fn of(graph: &OpGraph, (stage, chunk): (u32, u32), needing: impl Iterator<Item = OpId>) -> Self {
         let mut entered: Vec<OpId> = needing.collect();
         entered.dedup();

@@ -10,9 +10,9 @@
 //! stage
 //! ```
 //!
-//! What leaves counts as gone after its last use of the forward pass: its copy out waits for nobody
-//! who waits for memory. Nor do sums of gradients: what they read counts as gone when they are
-//! launched. Gathers of parameters count from their launch, those of a host from the begin of their
+//! A storage that leaves counts as gone after its last use of the forward pass: its copy out waits
+//! for nobody who waits for memory. Nor do sums of gradients: what they read counts as gone when they
+//! are launched. Gathers of parameters count from their launch, those of a host from the begin of their
 //! visit.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +39,6 @@ pub(super) fn room(
         .filter(|(_, transfer, _)| transfer.from.owner == compute.stage)
         .map(|(storage, _, &stay)| (storage, stay))
         .collect();
-    let mut found: BTreeMap<StorageId, (usize, OpId)> = BTreeMap::new();
     if stays.is_empty() {
         return BTreeMap::new();
     }
@@ -51,6 +50,7 @@ pub(super) fn room(
     }
     let gathered = gathers.values().flat_map(|(op, _)| graph.get(*op).writes.iter().copied()).collect();
     let summed = summed(schedule, graph, compute.stage);
+    let mut found: BTreeMap<StorageId, (usize, OpId)> = BTreeMap::new();
     let mut there = There { graph, stays: &stays, gone, gathers, gathered, summed, bytes: 0 };
     for call in &compute.calls {
         let items = &compute.blocks[call.block as usize].items;
@@ -162,7 +162,7 @@ impl There<'_> {
 }
 
 impl Visit {
-    /// What the visit needs back, with the number and the operator from which on there is room.
+    /// Storages that the visit needs back, with the number and the operator from which on there is room.
     fn earliest(
         mut self,
         graph: &OpGraph,

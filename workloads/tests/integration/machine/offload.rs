@@ -476,7 +476,7 @@ proptest! {
         }
     }
 
-    /// What fits if tensors come back one by one as they are needed fits with any prefetch
+    /// A plan that fits if tensors come back one by one as they are needed fits with any prefetch
     /// distance, and where hosts ask ahead: what comes early leaves room for the operators before
     /// it.
     #[test]

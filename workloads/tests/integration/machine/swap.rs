@@ -196,7 +196,7 @@ proptest! {
         }
     }
 
-    /// The same where copies gather parameters and sum gradients beside their passes: planners see what these take.
+    /// Copies may gather parameters and sum gradients beside their passes: planners see what these take.
     #[test]
     fn a_plan_that_fits_ends_beside_exchanges(
         ratio in 1.0_f64..3.0,
