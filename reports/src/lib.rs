@@ -33,6 +33,7 @@ mod axis;
 pub mod calibration;
 mod case;
 pub mod csv;
+mod explained;
 pub mod finding;
 pub mod html;
 pub mod imported;
@@ -54,6 +55,7 @@ pub mod wording;
 
 #[cfg(feature = "measured")]
 pub use calibration::Calibration;
+pub use explained::explained;
 pub use summary::Summary;
 #[cfg(feature = "measured")]
 pub use validation::Validation;

@@ -38,8 +38,8 @@ pub struct HostLinks {
     pub latency: [f64; 2],
     /// B/s.
     pub rate: [f64; 2],
-    /// The same while all copies of the model on its node copy the same way; only where swapping weighs copies against recomputation.
-    pub at_once: Option<[f64; 2]>,
+    /// The same while all copies of the model on its node copy the same way.
+    pub at_once: [f64; 2],
 }
 
 /// What issuing work costs the host.

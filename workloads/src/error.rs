@@ -58,7 +58,7 @@ pub struct Shortfall {
     pub holders: Vec<(&'static str, u64)>,
     /// The kind of most bytes that the block needs beside them.
     pub requested: &'static str,
-    /// Bytes there are.
+    /// Bytes there are for tensors.
     pub capacity: u64,
 }
 
@@ -72,7 +72,7 @@ impl Shortfall {
     ) -> Self {
         let mut holders = memory.persistent.clone();
         holders.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
-        let (block, persistent, capacity) = (block.to_owned(), memory.held(), memory.capacity);
+        let (block, persistent, capacity) = (block.to_owned(), memory.held(), memory.usable());
         Self { stage, block, needed, persistent, holders, requested, capacity }
     }
 }

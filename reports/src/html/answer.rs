@@ -4,14 +4,13 @@
 use maud::{Markup, html};
 
 use super::{Page, ROWS_AT_ONCE, unbroken};
+use crate::explained::{explained_of, facts};
 use crate::summary::RunSummary;
 use crate::table::{Table, used};
 use crate::{finding, quantity};
 
 /// Rows of the table of runs.
 const ROWS_MAX: usize = 500;
-/// Runs without result that are explained at length.
-const FAILURES_MAX: usize = 6;
 
 pub(super) fn section(page: &Page<'_>) -> Markup {
     let summary = page.summary;
@@ -103,20 +102,15 @@ pub(super) fn runs(page: &Page<'_>) -> Markup {
     }
 }
 
-/// Why the first failed run of each variant has no result, and what would help.
+/// Explains the first failed run of each variant.
 pub(super) fn failures(page: &Page<'_>) -> Markup {
-    let mut shown: Vec<&RunSummary> = Vec::new();
-    for run in page.summary.variants.iter().filter(|run| run.failure.is_some()) {
-        if shown.len() < FAILURES_MAX && shown.iter().all(|known| known.variant != run.variant) {
-            shown.push(run);
-        }
-    }
+    let runs = &page.summary.variants;
     html! {
-        @for run in shown {
+        @for run in explained_of(runs) {
             @if let Some(failure) = &run.failure {
                 div.failure {
                     h3 { (page.label(run)) ": " (failure.message) }
-                    dl { @for (what, text) in failure.facts() { dt { (what) } dd { (text) } } }
+                    dl { @for (what, text) in facts(run, runs) { dt { (what) } dd { (text) } } }
                 }
             }
         }

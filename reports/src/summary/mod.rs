@@ -9,6 +9,7 @@ mod kept;
 mod lane;
 mod machine;
 mod program;
+mod remedy;
 mod replay;
 pub mod swap;
 mod traffic;
@@ -16,7 +17,6 @@ mod traffic;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use crate::quantity;
 use crate::wording::said;
 
 pub use allocator::{AllocatorPeak, FRAGMENTS, Moment};
@@ -25,11 +25,12 @@ pub use kept::KeptActivations;
 pub use lane::LaneTime;
 pub use machine::{Calibrated, ConstantOrigin, DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind};
 pub use program::{ExecutedProgram, Phase};
+pub use remedy::Remedy;
 pub use replay::{Forecast, ForecastError, ReplayedTrace, StepTime};
 pub use traffic::{CommunicationUse, LinkUse};
 
 /// The version of the result format; raised only when a field changes its meaning or goes away.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// One experiment: every run of one scenario file, what was promised, and what others published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -285,9 +286,9 @@ pub struct Failure {
     /// Bytes that the plan would take of the device at its peak without fragments, where the allocator was asked.
     #[serde(skip)]
     pub unfragmented_bytes: Option<u64>,
-    /// What would make it fit, cheapest first, each an imperative ("use `techniques: { bpipe: {} }`").
+    /// Changes with which it would run, the fastest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub remedies: Vec<String>,
+    pub remedies: Vec<Remedy>,
     /// In a deadlock: who waits for what.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<String>,
@@ -480,34 +481,4 @@ impl DevicePeak {
 /// The last key of a path in words, which says enough where space is short: `training.micro_batch` is `micro-batch`.
 pub fn short_path(path: &str) -> String {
     path.rsplit('.').next().unwrap_or(path).replace('_', "-")
-}
-
-impl Failure {
-    /// What is known beyond the message, as (what, text) in reading order.
-    pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
-        let bytes = |value: Option<u64>| value.map(quantity::bytes);
-        let kind = self.requested_kind.as_ref().map_or(String::new(), |kind| format!(" of {kind}"));
-        let asked = bytes(self.requested_bytes).map(|asked| format!("{asked}{kind}"));
-        let capacity = bytes(self.capacity_bytes).map_or(String::new(), |capacity| format!(" of {capacity}"));
-        let moment = self.time_s.map(|time| format!("{} into the run", quantity::seconds(time)));
-        let moment = [moment, self.operation.as_ref().map(|operation| format!("in {operation}"))];
-        let place = [self.stream.clone(), Some(moment.into_iter().flatten().collect::<Vec<_>>().join(", "))];
-        let place =
-            place.into_iter().flatten().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");
-        let holders: Vec<_> = self
-            .holders_bytes
-            .iter()
-            .map(|(kind, held)| format!("{kind} {}", quantity::bytes(*held)))
-            .collect();
-        let mut facts = vec![
-            ("where", self.store.as_ref().map(|store| format!("{store}{capacity}"))),
-            ("when", Some(place).filter(|place| !place.is_empty())),
-            ("asked for", asked),
-            ("short by", bytes(self.short_bytes)),
-            ("held by", Some(holders.join(", ")).filter(|holders| !holders.is_empty())),
-        ];
-        facts.extend(self.waiting.iter().map(|waiting| ("waiting", Some(waiting.clone()))));
-        facts.extend(self.remedies.iter().map(|remedy| ("remedy", Some(remedy.clone()))));
-        facts.into_iter().filter_map(|(what, text)| Some((what, text?))).collect()
-    }
 }

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, LineStyle, TableStyle};
 
+use crate::explained::{explained_of, facts};
 use crate::finding::{approximate, idle, notes, rests_on, retrying, unsteady, without_allocator};
 use crate::matrix::{Down, Matrix};
 use crate::published::{Grid, Line, Published};
@@ -84,7 +85,7 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         section(out, style, &heading, titles, communication(run))?;
         let titles = &["array", ">holds", ">of", ">read", ">written", ">lasts"];
         section(out, style, &format!("drives in a step of {named}"), titles, drives(run))?;
-        swap::plans(out, style, run, &named)?;
+        swap::plans(out, style, (run, &named), &summary.variants)?;
         allocator(out, run, &comparison, style)?;
         if let Some(line) = rests_on(run) {
             writeln!(out, "\nthe step rests on: {}", clean(&line))?;
@@ -93,7 +94,6 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
             writeln!(out, "calibrated: {}", clean(&file.in_words()))?;
         }
     }
-    swap::solved(out, &summary.variants)?;
     failures(out, &summary.variants, &comparison, style)?;
     expectations(out, summary, style)?;
     published(out, summary, style)
@@ -250,20 +250,17 @@ fn failures(
     comparison: &Comparison<'_>,
     style: Style,
 ) -> io::Result<()> {
-    let failed: Vec<_> = runs.iter().filter_map(|run| Some((run, run.failure.as_ref()?))).collect();
-    let mut explained: Vec<&str> = Vec::new();
-    for (run, failure) in &failed {
-        if explained.len() == FAILURES_MAX || explained.contains(&run.variant.as_str()) {
-            continue;
-        }
-        explained.push(&run.variant);
+    let explained = explained_of(runs).take(FAILURES_MAX);
+    let mut unexplained = runs.iter().filter(|run| run.failure.is_some()).count();
+    for (run, failure) in explained.filter_map(|run| Some((run, run.failure.as_ref()?))) {
+        unexplained -= 1;
         let heading = format!("{}: {}", comparison.naming.run(run), failure.message);
         writeln!(out, "\n{}", style.bold(&clean(&heading)))?;
-        for (what, text) in failure.facts() {
+        for (what, text) in facts(run, runs) {
             writeln!(out, "  {what:9}  {}", clean(&text))?;
         }
     }
-    match failed.len() - explained.len() {
+    match unexplained {
         0 => Ok(()),
         1 => writeln!(out, "\none more run has no result; results.csv says why"),
         more => writeln!(out, "\n{more} more runs have no result; results.csv says why"),

@@ -7,8 +7,13 @@ use crate::quantity;
 use crate::summary::RunSummary;
 use crate::summary::swap::SwapPlan;
 
-/// The plans of a run of this name.
-pub(super) fn plans(out: &mut impl Write, style: Style, run: &RunSummary, named: &str) -> io::Result<()> {
+/// The plans of a run of this name, and how many programs of all runs were solved to a proven optimum.
+pub(super) fn plans(
+    out: &mut impl Write,
+    style: Style,
+    (run, named): (&RunSummary, &str),
+    runs: &[RunSummary],
+) -> io::Result<()> {
     let heading = format!("what {named} swaps, planned for links of its own");
     let titles =
         &["", ">tensors", ">bytes", ">made again", ">must leave", ">expected", ">at least", "solver"];
@@ -19,11 +24,11 @@ pub(super) fn plans(out: &mut impl Write, style: Style, run: &RunSummary, named:
         cells.push(plan.solved().to_owned());
         cells
     };
-    section(out, style, &heading, titles, run.swap.iter().map(row).collect())
+    section(out, style, &heading, titles, run.swap.iter().map(row).collect())?;
+    solved(out, runs)
 }
 
-/// How many programs were solved to a proven optimum, of all runs.
-pub(super) fn solved(out: &mut impl Write, runs: &[RunSummary]) -> io::Result<()> {
+fn solved(out: &mut impl Write, runs: &[RunSummary]) -> io::Result<()> {
     let asked = || runs.iter().flat_map(|run| &run.swap).filter_map(|plan| Some((plan, plan.proven?)));
     let (all, proven) = (asked().count(), asked().filter(|(_, proven)| *proven).count());
     if all == 0 {

@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use reports::Summary;
 use reports::summary::{
     AllocatorPeak, CommunicationUse, ConstantOrigin, DevicePeak, DrawnLink, DrawnPart, Failure, FailureKind,
-    LinkKind, LinkUse, MachineDrawing, Moment, PartKind, RunSummary,
+    LinkKind, LinkUse, MachineDrawing, Moment, PartKind, Remedy, RunSummary,
 };
 
 use crate::fixture::{bare, short, summary};
@@ -277,7 +277,7 @@ pub(crate) fn too_big() -> RunSummary {
         short_bytes: Some(4_320_000_000),
         capacity_bytes: Some(CAPACITY),
         holders_bytes: holders.into_iter().map(|(kind, bytes)| (kind.to_owned(), bytes)).collect(),
-        remedies: vec!["use techniques: { bpipe: {} }, which holds 71.4 GB".to_owned()],
+        remedies: vec![Remedy::untried("use `techniques: { bpipe: {} }`")],
         ..Failure::default()
     };
     RunSummary { variant: "plain".to_owned(), failure: Some(failure), ..RunSummary::default() }

@@ -5,7 +5,8 @@ use indexmap::IndexMap;
 use reports::Summary;
 use reports::summary::{
     Assumption, Check, Citation, DevicePeak, Difference, Failure, FailureKind, MemoryCurve, MemoryPoint,
-    Pair, RankTime, ResourceUse, RunSummary, SCHEMA_VERSION, Spread, Timeline, TimelineRow, TimelineSpan,
+    Pair, RankTime, Remedy, ResourceUse, RunSummary, SCHEMA_VERSION, Spread, Timeline, TimelineRow,
+    TimelineSpan,
 };
 
 const STAGES: usize = 8;
@@ -354,9 +355,15 @@ fn out_of_memory(way: &Way, needed: u64) -> Failure {
         capacity_bytes: Some(CAPACITY),
         holders_bytes: [("activations".to_owned(), held - WEIGHTS), ("weights".to_owned(), WEIGHTS)].into(),
         remedies: vec![
-            "use parallelism.schedule: 1f1b, which holds 32.0 GB".to_owned(),
-            "use techniques: { recompute: {} }, which holds 13.6 GB".to_owned(),
+            remedy("use `parallelism: { schedule: 1f1b }`", 1.31, 32_000_000_000),
+            remedy("use `techniques: { recompute: {} }`", 1.74, 13_600_000_000),
         ],
         waiting: Vec::new(),
     }
+}
+
+/// A change that was tried, and what came of it.
+fn remedy(action: &str, step_time_s: f64, peak_bytes: u64) -> Remedy {
+    let (step_time_s, peak_bytes) = (Some(step_time_s), Some(peak_bytes));
+    Remedy { step_time_s, peak_bytes, ..Remedy::untried(action) }
 }

@@ -41,8 +41,20 @@ impl Variant<'_> {
     /// # Errors
     /// Only over a sweep: sizes that do not multiply at this point.
     pub(crate) fn at(&self, point: &Point) -> Result<Resolved, Infeasible> {
-        let mut problems = Vec::new();
-        match resolve(self.tree(point), self.named, &mut problems) {
+        self.changed(point, &[], Vec::new())
+    }
+
+    /// Its scenario at `point` with `changes`, in which `problems` were found.
+    ///
+    /// # Errors
+    /// The problems, and settings that do not go together.
+    pub(super) fn changed(
+        &self,
+        point: &Point,
+        changes: &[Override],
+        mut problems: Vec<Problem>,
+    ) -> Result<Resolved, Infeasible> {
+        match resolve(self.tree(point, changes), self.named, &mut problems) {
             Some((resolved, findings)) if problems.is_empty() && findings.is_empty() => Ok(resolved),
             other => {
                 let findings = other.into_iter().flat_map(|(_, findings)| findings);
@@ -54,7 +66,7 @@ impl Variant<'_> {
     }
 
     /// The settings of one run, not yet typed.
-    fn tree(&self, point: &Point) -> Node {
+    fn tree(&self, point: &Point, changes: &[Override]) -> Node {
         let mut tree = self.settings.clone();
         for (path, node) in &point.values {
             let keys = paths::keys(path);
@@ -66,7 +78,7 @@ impl Variant<'_> {
                 set(&mut tree, &keys, node.clone());
             }
         }
-        for change in self.overrides {
+        for change in self.overrides.iter().chain(changes) {
             set(&mut tree, &paths::keys(&change.path), change.value.clone());
         }
         merge::remove_nones(&mut tree, Shape::scenario());
@@ -125,7 +137,7 @@ impl Layers {
             if problems.len() > ENOUGH {
                 check_alone(iter::once((Vec::new(), patch.clone())), problems);
             } else if let Some((_, findings)) =
-                resolve(self.variant(variant).tree(&first), &self.named, problems)
+                resolve(self.variant(variant).tree(&first, &[]), &self.named, problems)
             {
                 let lasting = findings.into_iter().filter(|finding| !finding.swept);
                 problems.extend(lasting.map(|finding| finding.problem));

@@ -163,6 +163,26 @@ impl Experiment {
         self.variant(variant).at(point)
     }
 
+    /// The scenario of `variant` at `point` with other settings: paths, each with its value as YAML, over
+    /// everything else.
+    ///
+    /// # Errors
+    /// Settings that cannot be read, or do not go together.
+    pub(crate) fn changed(
+        &self,
+        variant: &str,
+        point: &Point,
+        settings: &[(String, String)],
+    ) -> Result<Scenario, Infeasible> {
+        let mut problems = Vec::new();
+        let mut sources = self.sources.clone();
+        let mut read =
+            |(path, value)| overrides::read(&format!("{path}={value}"), &mut sources, &mut problems);
+        let changes: Vec<Override> =
+            settings.iter().filter_map(|(path, value)| read((path, value))).collect();
+        self.variant(variant).changed(point, &changes, problems).map(|resolved| resolved.scenario)
+    }
+
     /// A variant to be resolved at many points.
     pub(crate) fn variant(&self, name: &str) -> Variant<'_> {
         self.layers.variant(name)

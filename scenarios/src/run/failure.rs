@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use indexmap::IndexMap;
 use reports::quantity;
-use reports::summary::{Failure, FailureKind, RunSummary};
+use reports::summary::{Failure, FailureKind, Remedy, RunSummary};
 use sim_core::id::{KindId, StoreId};
 use sim_core::outcome::{End, Limit, OutOfMemory, Run, Waiting};
 use sim_core::program::Op;
@@ -82,8 +82,8 @@ pub(super) fn buffers_too_small(short: &[ShortBuffers]) -> RunSummary {
         short_bytes: Some(needed - capacity),
         capacity_bytes: Some(capacity),
         remedies: vec![
-            "lock more: `memory: { pinned: { size: ... } }`".to_owned(),
-            "let the rest go to other memory: `memory: { pinned: { when_full: pageable } }`".to_owned(),
+            Remedy::untried("lock more: `memory: { pinned: { size: ... } }`"),
+            Remedy::untried("let the rest go to other memory: `memory: { pinned: { when_full: pageable } }`"),
         ],
         ..empty(FailureKind::OutOfMemory)
     })
@@ -155,7 +155,7 @@ pub(super) fn describe(
             };
             Failure {
                 message: format!("stopped after {what}"),
-                remedies: vec![remedy],
+                remedies: vec![Remedy::untried(remedy)],
                 ..empty(FailureKind::Limit)
             }
         }

@@ -1,6 +1,7 @@
 //! Running an experiment: every variant at every point, in parallel, into one summary.
 
 mod allocation;
+mod choice;
 mod communication;
 mod constants;
 mod drawing;
@@ -195,9 +196,15 @@ pub fn execute(
         Some(run)
     };
     let runs = in_parallel(options.jobs, || pairs.par_iter().map(run).collect::<Vec<_>>());
-    drop(outcomes);
     // In the order of the pairs, whatever the order in which they ended.
-    let runs = runs.into_iter().flatten().map(|run| Ok(run?.summary())).collect::<Result<Vec<_>, _>>()?;
+    let ended = runs.into_iter().flatten().collect::<Result<Vec<Ended>, Refusal>>()?;
+    let remedies = in_parallel(options.jobs, || remedy::find(experiment, &ended, &outcomes, progress));
+    // Summaries are shared with it.
+    drop(outcomes);
+    let mut runs: Vec<RunSummary> = ended.into_iter().map(Ended::summary).collect();
+    for (place, remedies) in remedies {
+        runs[place].failure.iter_mut().for_each(|failure| failure.remedies.extend(remedies.iter().cloned()));
+    }
     let runs = picture::add(experiment, options, runs)?;
     Ok(summarise::summary(experiment, options, &variants, pairs.len(), runs))
 }

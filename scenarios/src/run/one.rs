@@ -13,12 +13,13 @@ use workloads::lower::Lowered;
 use workloads::plan::{Built, PlanError};
 
 use super::allocation::{Judged, Verdict};
+use super::choice::{self, Decided};
 use super::footprint::Footprint;
 use super::measure::Measured;
 use super::outcomes::Outcomes;
 use super::tally::Tally;
 use super::words::Words;
-use super::{Refusal, failure, measure, notes, picture, programmed, remedy, replayed};
+use super::{Refusal, failure, measure, notes, picture, programmed, replayed};
 use crate::experiment::{Experiment, Point};
 use crate::plans::{self, Room};
 use crate::schema::{Fold, Scenario, Segments};
@@ -49,29 +50,25 @@ impl Unbuilt {
 
 /// A run that has ended; its outcome may be shared with others of the same scenario.
 pub(super) struct Ended {
-    variant: String,
-    point: Point,
-    outcome: Arc<RunSummary>,
-    remedies: Vec<String>,
+    pub(super) variant: String,
+    pub(super) point: Point,
+    pub(super) outcome: Arc<RunSummary>,
 }
 
-/// Runs a variant at a point; where it does not fit, looks for what would.
+/// Runs a variant at a point.
 pub(super) fn run(
     experiment: &Experiment,
     variant: &str,
     point: &Point,
     outcomes: &Outcomes,
 ) -> Result<Ended, Refusal> {
-    let ended =
-        |outcome, remedies| Ended { variant: variant.to_owned(), point: point.clone(), outcome, remedies };
+    let ended = |outcome| Ended { variant: variant.to_owned(), point: point.clone(), outcome };
     let scenario = match experiment.resolve(variant, point) {
         Ok(resolved) => resolved.scenario,
-        Err(infeasible) => return Ok(ended(Arc::new(failure::infeasible(infeasible.reason)), Vec::new())),
+        Err(infeasible) => return Ok(ended(Arc::new(failure::infeasible(infeasible.reason)))),
     };
     let broken = |reason| Refusal::Broken { variant: variant.to_owned(), reason };
-    let outcome = outcomes.of(&scenario).map_err(broken)?;
-    let remedies = remedy::of(&scenario, &outcome, outcomes);
-    Ok(ended(outcome, remedies))
+    Ok(ended(outcomes.of(&scenario).map_err(broken)?))
 }
 
 impl Ended {
@@ -79,9 +76,6 @@ impl Ended {
     pub(super) fn summary(self) -> RunSummary {
         let mut summary = Arc::unwrap_or_clone(self.outcome);
         (summary.variant, summary.point) = (self.variant, self.point.values());
-        if let Some(failure) = &mut summary.failure {
-            failure.remedies.extend(self.remedies);
-        }
         summary
     }
 }
@@ -119,10 +113,12 @@ pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<Ru
     if scenario.model.program().is_some() {
         return programmed::outcome(scenario, seed, drawn);
     }
+    let Decided { ref scenario, note } = choice::decided(scenario, seed)?;
     let (prepared, mut summary) = match prepare(scenario).and_then(|first| settled(first, scenario, seed)) {
         Ok(settled) => settled,
         Err(unbuilt) => return unbuilt.told(),
     };
+    summary.notes.extend(note);
     if drawn == Drawn::Yes {
         picture::draw(&Simulation::of(scenario, &prepared.built, seed), &mut summary)?;
     }
@@ -135,6 +131,14 @@ pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<Ru
 /// # Errors
 /// A mistake in foretrain, in words.
 pub(super) fn tried(scenario: &Scenario, seed: u64) -> Result<Option<RunSummary>, String> {
+    attempt(&choice::decided(scenario, seed)?.scenario, seed)
+}
+
+/// The same for a scenario that leaves nothing open.
+///
+/// # Errors
+/// A mistake in foretrain, in words.
+pub(super) fn attempt(scenario: &Scenario, seed: u64) -> Result<Option<RunSummary>, String> {
     let first = match prepare(scenario) {
         Ok(first) if first.verdict.refuses(scenario, &first.built)? => return Ok(None),
         prepared => prepared,
@@ -143,7 +147,7 @@ pub(super) fn tried(scenario: &Scenario, seed: u64) -> Result<Option<RunSummary>
     settled.map_or_else(Unbuilt::told, |(_, summary)| Ok(summary)).map(Some)
 }
 
-/// The plan of a scenario as [`settled`] runs it.
+/// The plan of a decided scenario as [`settled`] runs it.
 pub(super) fn drawable(scenario: &Scenario, seed: u64) -> Result<Prepared, Unbuilt> {
     let first = prepare(scenario)?;
     let fills = first.built.memory.iter().any(|memory| memory.waits);

@@ -11,6 +11,7 @@ use sim_core::time::Time;
 use workloads::names::cause;
 use workloads::plan::Built;
 
+use super::choice::{self, Decided};
 use super::one::{self, Prepared, Simulation};
 use super::words::Words;
 use super::{Options, Refusal, in_parallel, programmed, replayed};
@@ -74,6 +75,8 @@ fn rebuilt(
         return programmed::draw(scenario, options.seed, run)
             .map_err(|reason| Refusal::Broken { variant: run.variant.clone(), reason });
     }
+    let broken = |reason| Refusal::Broken { variant: run.variant.clone(), reason };
+    let Decided { ref scenario, .. } = choice::decided(scenario, options.seed).map_err(broken)?;
     let Ok(Prepared { built, .. }) = one::drawable(scenario, options.seed) else { return Ok(()) };
     draw(&Simulation::of(scenario, &built, options.seed), run)
         .map_err(|reason| Refusal::Broken { variant: run.variant.clone(), reason })

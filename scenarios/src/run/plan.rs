@@ -150,7 +150,7 @@ impl Size {
 }
 
 /// Seconds that one run of a scenario takes on one core, roughly.
-fn seconds(scenario: &Scenario, activities: u64) -> f64 {
+pub(super) fn seconds(scenario: &Scenario, activities: u64) -> f64 {
     let effort = if scenario.model.profile().is_some() { &PROFILE } else { &MACHINE };
     activities as f64 * effort.activity + plans::ranks(scenario) as f64 * effort.rank + effort.run
 }

@@ -60,7 +60,7 @@ fn fragments_decide_where_memory_is_short() {
     // The request that is refused, and those that would follow it.
     let refused = held + asked - failure.capacity_bytes.expect("a capacity");
     assert!(fragments > 1 << 30 && (refused..fragments).contains(&failure.short_bytes.expect("a size")));
-    assert!(failure.remedies[0].contains("expandable_segments"), "{:?}", failure.remedies);
+    assert!(failure.remedies[0].action.contains("expandable_segments"), "{:?}", failure.remedies);
     assert!(ran(MEGATRON, "full", &[limit, "memory.allocator.expandable_segments=true"]).fits);
     assert!(ran(MEGATRON, "full", &["memory.limit=56.5 GiB"]).fits);
 }

@@ -1,6 +1,6 @@
 //! Scenarios that random ones found broken, as small as they come: foretrain said of each that it has a bug.
 
-use reports::summary::{FailureKind, RunSummary};
+use reports::summary::{FailureKind, Remedy, RunSummary};
 use scenarios::run::{Unwatched, plan};
 use scenarios::{Experiment, Failure};
 
@@ -111,7 +111,7 @@ training: { micro_batch: 32, accumulate: 3 }
 parallelism: { data: 2, schedule: gpipe, idle: allow }
 memory: { footprint_ratio: 1.33 }
 software: { launch: free }
-techniques: { swap: { coordination: bidirectional } }",
+techniques: { swap: { coordination: synchronised } }",
     );
     assert!(simulated <= estimated && 4 * simulated > estimated, "{simulated} of {estimated}");
 }
@@ -256,7 +256,7 @@ storage: { nvme: { issue: 2562 h } }",
     let run = run(&experiment).variants.swap_remove(0);
     let failure = run.failure.expect("it takes years");
     assert_eq!(failure.kind, FailureKind::Limit);
-    assert_eq!(failure.remedies, ["give shorter times: a step ends before that"]);
+    assert_eq!(failure.remedies, [Remedy::untried("give shorter times: a step ends before that")]);
 }
 
 /// A drive that writes to its cache is faster than it can sustain, but not than it can be.

@@ -37,11 +37,11 @@ const IDLE: [Idle; 6] = [
         busy: &["techniques.swap={}", "memory.footprint_ratio=1.5"],
     },
     Idle {
-        name: "bidirectional swap with room",
-        settings: &["techniques.swap={coordination: bidirectional}"],
+        name: "shifted swap with room",
+        settings: &["techniques.swap={coordination: shifted}"],
         alone: |plain| plain.techniques.swap.is_none(),
         is_idle: |run| run.fits,
-        busy: &["techniques.swap={coordination: bidirectional}", "memory.footprint_ratio=1.5"],
+        busy: &["techniques.swap={coordination: shifted}", "memory.footprint_ratio=1.5"],
     },
     Idle {
         name: "BPipe with room for all micro-batches",

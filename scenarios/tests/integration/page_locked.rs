@@ -31,7 +31,7 @@ fn a_job_without_buffers_for_what_must_leave_is_refused() {
     assert_eq!(run_of(&[&enough]).step_time_s, run_of(&[]).step_time_s);
     let few = format!("memory.pinned.size={} B", short + has - 1);
     assert_eq!(run_of(&[&few]).failure.and_then(|failure| failure.short_bytes), Some(1));
-    assert!(refused.remedies[0].contains("memory: { pinned: { size"), "{:?}", refused.remedies);
+    assert!(refused.remedies[0].action.contains("memory: { pinned: { size"), "{:?}", refused.remedies);
 }
 
 /// What finds no room leaves all the same, over a thread that copies 6 GB/s: with no buffers at all as if nothing were page-locked.

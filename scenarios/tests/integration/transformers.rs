@@ -299,6 +299,10 @@ fn what_does_not_fit_is_told_with_the_nearest_settings_that_do() -> Result<(), F
     assert_eq!(failure.capacity_bytes, Some(6 << 30));
     assert!(failure.short_bytes.is_some_and(|bytes| bytes > 0));
     assert!(failure.holders_bytes.contains_key("optimizer states"), "{failure:?}");
-    assert!(failure.remedies.iter().any(|remedy| remedy.starts_with("use `")), "{:?}", failure.remedies);
+    assert!(
+        failure.remedies.iter().any(|remedy| remedy.action.starts_with("use `")),
+        "{:?}",
+        failure.remedies
+    );
     Ok(())
 }

@@ -40,7 +40,7 @@ pub fn shortfalls(schedule: &Schedule, graph: &OpGraph) -> Vec<Shortfall> {
             let blocks = lane.blocks.iter().map(|block| (bytes(block), block));
             let (bytes, worst) = blocks.max_by_key(|&(bytes, _)| bytes)?;
             let needed = memory.held().saturating_add(bytes);
-            (needed > memory.capacity).then(|| {
+            (needed > memory.usable()).then(|| {
                 let largest = storages(&worst.items).into_iter().max_by_key(|&id| graph.stored(id).bytes);
                 let requested = largest.map_or(kind::ACTIVATIONS, |storage| graph.kind(storage));
                 Shortfall::of((lane.stage, memory), &worst.name, needed, requested)

@@ -19,12 +19,12 @@ use super::realise::launches::{LaunchWaits, Launches};
 use super::realise::messages::SendMode;
 use super::realise::transfers::Transfers;
 use super::realise::visits::Visits;
-use super::recompute::Recompute;
+use super::recompute::{Mode, Recompute};
 use super::swap::Swap;
 use super::technique::Technique;
 use super::zero_infinity::ZeroInfinity;
 use super::zero_offload::ZeroOffload;
-use super::{ModelKind, Pass};
+use super::{ModelKind, Pass, Saving};
 
 /// How the stages of a model work together.
 #[derive(Clone, Debug, PartialEq)]
@@ -179,19 +179,38 @@ impl Techniques {
         Self { activation_offload: None, swap: None, ..self.clone() }
     }
 
-    /// All of them, and one that balances memory between stages, with its setting. `None`: it is
-    /// there.
-    pub fn balanced(&self) -> Option<(&'static str, Self)> {
-        let balanced = || ("bpipe: {}", Self { bpipe: Some(Bpipe::default()), ..self.clone() });
-        self.bpipe.is_none().then(balanced)
+    /// Settings of all techniques that leave more memory of GPUs free, for models of so many layers on a
+    /// stage.
+    pub fn savings(layers: u32) -> Vec<Saving> {
+        let savings = [
+            Recompute::savings(layers),
+            Bpipe::savings(layers),
+            ActivationOffload::savings(layers),
+            ZeroOffload::savings(layers),
+            Swap::savings(layers),
+            ZeroInfinity::savings(layers),
+        ];
+        savings.concat()
     }
 
-    /// All of them, and recomputation in each mode that helps a kind of model, with its setting. Empty:
-    /// it is there.
-    pub fn recomputing(&self, model: ModelKind) -> Vec<(&'static str, Self)> {
-        let with = |(setting, it)| (setting, Self { recompute: Some(it), ..self.clone() });
-        let helping = self.recompute.is_none().then(|| Recompute::helping(model));
-        helping.into_iter().flatten().map(with).collect()
+    /// Ways to do what settings leave open, each with its name: the fastest is to be taken. Empty: nothing is
+    /// open.
+    pub fn alternatives(&self) -> Vec<(String, Self)> {
+        let recomputes = |all: &Self| all.all().any(|technique| technique.facts(1).recomputes);
+        let ways: Vec<_> = self.all().flat_map(|technique| technique.alternatives(self)).collect();
+        let moving = ways.iter().filter(|(_, way)| recomputes(self) && !recomputes(way));
+        let beside: Vec<_> = moving.flat_map(|(name, way)| way.recomputing(name)).collect();
+        [ways, beside].concat()
+    }
+
+    /// The same with recomputation of each mode; empty where there is some.
+    fn recomputing(&self, name: &str) -> Vec<(String, Self)> {
+        let modes = [(Mode::Selective, "selective"), (Mode::Full, "full")];
+        let with = |(mode, word)| {
+            let recompute = Some(Recompute { mode: Some(mode), ..Recompute::default() });
+            (format!("{name}, `recompute: {word}`"), Self { recompute, ..self.clone() })
+        };
+        if self.recompute.is_some() { Vec::new() } else { modes.map(with).to_vec() }
     }
 
     /// Fills in settings that hold for a kind of model where nothing is written.
@@ -205,10 +224,9 @@ impl Techniques {
         self.all().any(|technique| technique.facts(1).activations_pinned.is_some())
     }
 
-    /// Weighing of the links to hosts; true: also while all copies of the model copy at once.
-    /// `None`: nobody does.
-    pub(crate) fn weigh_host_links(&self) -> Option<bool> {
-        self.all().find_map(|technique| technique.facts(1).weighs_host_links)
+    /// True if copies are planned by the links to hosts.
+    pub(crate) fn weigh_host_links(&self) -> bool {
+        self.all().any(|technique| technique.facts(1).weighs_host_links)
     }
 
     /// Limits of hosts that update.

@@ -71,6 +71,7 @@ pub mod offload;
 mod plan;
 pub mod realise;
 pub mod recompute;
+mod saving;
 pub mod swap;
 mod technique;
 pub mod zero_infinity;
@@ -91,6 +92,7 @@ use crate::order::PipelineSchedule;
 pub use list::{FACTS, Pipelining, Techniques, in_order, list};
 pub(crate) use plan::LayerOps;
 pub use plan::{Cohort, Decided, Plan, Realised, Step};
+pub use saving::Saving;
 pub use technique::{Around, Facts, ModelKind, OnDrives, Technique};
 
 /// A step of the way from the graph of a model to schedules.

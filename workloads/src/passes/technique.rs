@@ -9,12 +9,26 @@ use crate::model::hosted::{HostedStates, INVOLVED};
 use crate::model::transformer::{DataParallel, Step};
 use crate::order::PipelineSchedule;
 
-use super::{Pipelining, Techniques};
+use super::{Pipelining, Saving, Techniques};
 
 /// Settings of a technique, and their meaning to the rest of a plan.
 pub trait Technique {
     /// Facts of the settings, for a model of so many stages.
     fn facts(&self, stages: u32) -> Facts<'_>;
+
+    /// Its settings that leave more memory of GPUs free, for models of so many layers on a stage; settings that a
+    /// model has no use for are refused like any others.
+    fn savings(_layers: u32) -> Vec<Saving>
+    where
+        Self: Sized,
+    {
+        Vec::new()
+    }
+
+    /// Ways to do what its settings leave open, each with its name, among `all` techniques.
+    fn alternatives(&self, _all: &Techniques) -> Vec<(String, Techniques)> {
+        Vec::new()
+    }
 
     /// Reports settings that do not go with each other or with the rest of the plan.
     fn check(&self, _: &Around<'_>, _wrong: &mut dyn FnMut(Diagnostic)) {}
@@ -48,9 +62,10 @@ pub struct Facts<'a> {
     pub activations: Option<&'static str>,
     /// Page-locking of host memory that activations pass. `None`: they stay on GPUs.
     pub activations_pinned: Option<bool>,
-    /// Weighing of the links to hosts; true: also while all copies of the model copy at once.
-    /// `None`: they do not matter to it.
-    pub weighs_host_links: Option<bool>,
+    /// True if it plans copies by the links to hosts.
+    pub weighs_host_links: bool,
+    /// True if recomputation by another technique may take the place of what it does.
+    pub recomputes: bool,
     /// Page-locking of host memory that gradients and parameters pass. `None`: they stay on GPUs.
     pub exchanged_pinned: Option<bool>,
     /// States of the optimizer that are with hosts, and the setting of those that are updated

@@ -15,7 +15,10 @@ use crate::model::hosted::{HostedStates, KeptParameters};
 use crate::model::transformer::Sharding;
 use crate::transfer::Outside;
 
-use super::{Around, Facts, OnDrives, Technique};
+use super::{Around, Facts, OnDrives, Saving, Technique};
+
+/// The name of this technique in scenarios and errors.
+const NAME: &str = "zero_infinity";
 
 const PATH: &str = "techniques.zero_infinity";
 
@@ -66,6 +69,12 @@ impl Default for ZeroInfinity {
 }
 
 impl Technique for ZeroInfinity {
+    fn savings(_layers: u32) -> Vec<Saving> {
+        const HOST: &str = "hosts hold parameters and the states of the optimizer, and update";
+        const DRIVES: &str = "hosts hold parameters, drives the states of the optimizer";
+        vec![Saving::new(NAME, "{ states: host }", HOST), Saving::new(NAME, "{ states: drives }", DRIVES)]
+    }
+
     fn facts(&self, _stages: u32) -> Facts<'_> {
         let states = self.states == Outside::Drives;
         let parameters = self.parameters == KeptParameters::Drives;

@@ -13,7 +13,10 @@ use crate::host_update::HostRates;
 use crate::model::hosted::{HostedStates, KeptParameters};
 use crate::model::transformer::Sharding;
 
-use super::{Around, Facts, Technique};
+use super::{Around, Facts, Saving, Technique};
+
+/// The name of this technique in scenarios and errors.
+const NAME: &str = "zero_offload";
 
 const PATH: &str = "techniques.zero_offload";
 
@@ -45,6 +48,11 @@ impl Default for ZeroOffload {
 }
 
 impl Technique for ZeroOffload {
+    fn savings(_layers: u32) -> Vec<Saving> {
+        const EFFECT: &str = "hosts hold the states of the optimizer, and update";
+        vec![Saving::new(NAME, "{}", EFFECT)]
+    }
+
     fn facts(&self, stages: u32) -> Facts<'_> {
         Facts {
             path: PATH,

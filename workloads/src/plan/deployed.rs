@@ -130,7 +130,7 @@ impl<'a> Deployed<'a> {
             priced.operators.push(priced.models.operator(operator, &[])?);
         }
         let links = |memory| {
-            let links = host_links(&job, hardware.host_copies(memory), None)?;
+            let links = host_links(&job, hardware.host_copies(memory), 1)?;
             let gpu = job.machine.gpu(job.gpu(0, 0));
             links.into_iter().next().ok_or_else(|| HardwareError::from(job.machine.no_memory(gpu)))
         };
@@ -289,12 +289,10 @@ impl<'a> Deployed<'a> {
                 let host = host.into_iter().filter_map(|(medium, costs)| Some((medium, costs?)));
                 host.chain(drives.transpose()?).collect()
             },
-            host_links: match pipelining.techniques.weigh_host_links() {
-                None => Vec::new(),
-                Some(at_once) => {
-                    let weighed = at_once.then_some(together);
-                    host_links(job, hardware.host_copies(job.buffers.activations), weighed)?
-                }
+            host_links: if pipelining.techniques.weigh_host_links() {
+                host_links(job, hardware.host_copies(job.buffers.activations), together)?
+            } else {
+                Vec::new()
             },
             issue: issue.clone(),
         })
@@ -411,12 +409,12 @@ impl Grounds for JobGrounds<'_> {
 /// A copy whose start hardly counts (bytes).
 const LARGE: u64 = 1 << 30;
 
-/// By stage, the ways between its first GPU and its host; none where nobody knows what copies cost. With `together` also what they
-/// give while so many copies of the model use them.
+/// By stage, the ways between its first GPU and its host, alone and while so many copies of the model use them; none where nobody
+/// knows what copies cost.
 fn host_links(
     job: &Job<'_>,
     copies: Option<[CopyCost; 2]>,
-    together: Option<u32>,
+    together: u32,
 ) -> Result<Vec<HostLinks>, HardwareError> {
     let Some(copies) = copies else { return Ok(Vec::new()) };
     let machine = job.machine;
@@ -427,7 +425,7 @@ fn host_links(
         let rate = [(out, copies[0]), (back, copies[1])].map(|(route, copy)| {
             machine.copy_bytes_per_s(&route, copy.passes).min(copy.at_most.unwrap_or(f64::INFINITY))
         });
-        let one_way = |way: usize, together: u32| -> Result<f64, HardwareError> {
+        let one_way = |way: usize| -> Result<f64, HardwareError> {
             let streams = (0..together).map(|copy| {
                 let own = machine.gpu(job.gpu(stage, copy * job.extent.tensor * job.extent.context));
                 let memory = machine.memory_of(own).ok_or_else(|| machine.no_memory(own))?;
@@ -437,10 +435,7 @@ fn host_links(
             let streams = streams.collect::<Result<Vec<_>, _>>()?;
             Ok(rate_beside(machine, &streams, 0)?)
         };
-        let at_once = match together {
-            Some(together) => Some([one_way(0, together)?, one_way(1, together)?]),
-            None => None,
-        };
+        let at_once = [one_way(0)?, one_way(1)?];
         Ok(HostLinks { latency: copies.map(|copy| copy.latency.as_secs()), rate, at_once })
     };
     (0..job.extent.stages).map(links).collect()

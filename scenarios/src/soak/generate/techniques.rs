@@ -134,9 +134,9 @@ fn activations(draw: &mut Draw, settings: &mut Settings, plan: &Plan) -> bool {
     match draw.between(0, 9) {
         0 | 1 if !plan.scheduled.splits => return offload(draw, settings, plan),
         2 if !plan.scheduled.splits => {
-            let mut coordinations = vec!["oblivious", "disjoint"];
+            let mut coordinations = vec!["oblivious", "disjoint", "automatic"];
             if plan.stages == 1 {
-                coordinations.push("bidirectional");
+                coordinations.extend(["synchronised", "shifted"]);
             }
             let choices = json!({
                 "engine": ["online", "greedy"],

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
 use crate::order::PipelineSchedule;
-use crate::passes::{Around, Facts, ModelKind, Technique};
+use crate::passes::{Around, Facts, ModelKind, Saving, Technique};
+
+use super::NAME;
 
 const PATH: &str = "techniques.bpipe";
 /// Setting of a fact of the devices of a profiled pipeline.
@@ -68,6 +70,11 @@ impl Bpipe {
 }
 
 impl Technique for Bpipe {
+    fn savings(_layers: u32) -> Vec<Saving> {
+        const EFFECT: &str = "stages that hold many micro-batches lend some to those that hold few";
+        vec![Saving::new(NAME, "{}", EFFECT)]
+    }
+
     fn facts(&self, _stages: u32) -> Facts<'_> {
         Facts {
             path: PATH,

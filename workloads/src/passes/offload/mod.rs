@@ -25,7 +25,7 @@ use crate::transfer::{Asked, Conflict, Dispositions, Medium, Outside, Stay, Tran
 
 use self::adaptive::{Profile, Tracked};
 use super::{
-    Added, Around, Context, Facts, Kind, LayerOps, OnDrives, Pass, Plan, RankProfile, Size, Technique,
+    Added, Around, Context, Facts, Kind, LayerOps, OnDrives, Pass, Plan, RankProfile, Saving, Size, Technique,
 };
 
 pub use crate::transfer::Store;
@@ -278,6 +278,13 @@ impl ActivationOffload {
 }
 
 impl Technique for ActivationOffload {
+    fn savings(layers: u32) -> Vec<Saving> {
+        const EFFECT: &str = "what the forward pass saves waits in host memory";
+        let keeping = |layers| format!("{{ keep: {{ layers: {layers} }} }}");
+        let settings = (1..layers).rev().map(keeping).chain(["{}".to_owned()]).collect();
+        vec![Saving { technique: NAME, settings, effect: EFFECT }]
+    }
+
     fn facts(&self, _stages: u32) -> Facts<'_> {
         Facts {
             path: PATH,

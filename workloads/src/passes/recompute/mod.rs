@@ -13,9 +13,12 @@ use super::{Kind, Pass};
 pub use blocks::recomputed;
 pub use settings::{Mode, Recompute};
 
+/// The name of this technique in scenarios and errors.
+pub const NAME: &str = "recompute";
+
 impl Pass for Recompute {
     fn name(&self) -> &'static str {
-        "recompute"
+        NAME
     }
 
     fn kind(&self) -> Kind {

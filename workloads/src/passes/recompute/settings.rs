@@ -6,8 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
-use crate::passes::Pipelining;
 use crate::passes::technique::{Around, Facts, ModelKind, Technique};
+use crate::passes::{Pipelining, Saving};
+
+use super::NAME;
 
 const KEEPS: &str = "techniques.recompute.keeps";
 
@@ -58,6 +60,19 @@ pub enum Mode {
 impl Technique for Recompute {
     fn facts(&self, _stages: u32) -> Facts<'_> {
         Facts { path: "techniques.recompute", ..Facts::default() }
+    }
+
+    fn savings(layers: u32) -> Vec<Saving> {
+        const AGAIN: &str = "layers keep only their input, and compute the rest again in the backward pass";
+        let first = |layers| format!("{{ mode: full, layers: {layers} }}");
+        let all = if layers == 0 { "{}" } else { "{ mode: full }" };
+        let settings = (1..layers).map(first).chain([all.to_owned()]).collect();
+        let part = |mode: &str, effect| Saving::new(NAME, &format!("{{ mode: {mode} }}"), effect);
+        vec![
+            part("selective", "attention computes its scores again in the backward pass"),
+            part("operators", "layers compute all but attention and every second product again"),
+            Saving { technique: NAME, settings, effect: AGAIN },
+        ]
     }
 
     fn runs_again(&self, stage: u32) -> bool {
@@ -152,17 +167,6 @@ impl Recompute {
             ModelKind::Profile => _ = self.stages.get_or_insert_default(),
             ModelKind::Transformer | ModelKind::Layers => _ = self.mode.get_or_insert(Mode::Full),
         }
-    }
-
-    /// Recomputation in each mode that helps a kind of model, with its setting.
-    pub(crate) fn helping(model: ModelKind) -> Vec<(&'static str, Self)> {
-        const FULL: (&str, Option<Mode>) = ("recompute: { mode: full }", Some(Mode::Full));
-        let modes: &[_] = match model {
-            ModelKind::Profile => &[("recompute: {}", None)],
-            ModelKind::Transformer => &[("recompute: { mode: selective }", Some(Mode::Selective)), FULL],
-            ModelKind::Layers => &[FULL],
-        };
-        modes.iter().map(|&(setting, mode)| (setting, Self { mode, ..Self::default() })).collect()
     }
 
     /// Mode of a layer, by its number in its chunk.

@@ -75,7 +75,7 @@ impl Choice<'_> {
     /// What a step takes with the plan of the online engine (s); for ever where there is no room.
     fn expected(&self, timeline: &Timeline) -> f64 {
         let nothing = vec![false; timeline.candidates.len()];
-        let links = HostLinks { rate: self.links.at_once.unwrap_or(self.links.rate), ..self.links };
+        let links = HostLinks { rate: self.links.at_once, ..self.links };
         learn(timeline, self.room, nothing, |_| 0).map_or(f64::INFINITY, |plan: SwapPlan| {
             let plan = plan.asked_ahead(timeline, self.room, self.prefetch);
             estimate::seconds(&plan, timeline, self.room, links)

@@ -225,7 +225,7 @@ mod tests {
         ] {
             let timeline = layers(&sizes);
             let rate = [gb_per_s * GB; 2];
-            let links = HostLinks { latency: [0.0; 2], rate, at_once: None };
+            let links = HostLinks { latency: [0.0; 2], rate, at_once: rate };
             let cost = |away: &[bool]| {
                 let plan = SwapPlan::on_demand(&timeline, away);
                 let fits = plan.overflow(&timeline, capacity).is_none();

@@ -3,8 +3,8 @@
 //! An engine decides which tensors of a stage are away: *online* as systems with large-model support do, which learn from failed
 //! allocations (`online`); offline by idleness and local search (`greedy`); or offline by a mixed-integer program
 //! (`mixed_integer`). Copies of the model that share a link to their host may be coordinated (Lin et al., Tensor Movement
-//! Orchestration in Multi-GPU Training Systems, HPCA 2023): each moves other tensors, or every second one is half a micro-batch
-//! behind the others.
+//! Orchestration in Multi-GPU Training Systems, HPCA 2023): each moves other tensors, or every second one is behind the
+//! others, so that some copy out while others copy back.
 
 mod again;
 mod estimate;
@@ -31,7 +31,7 @@ use crate::order::Visit;
 use crate::schedule::StageMemory;
 use crate::transfer::{Asked, Medium, Stay, Store, Transfer};
 
-use super::{Added, Around, Context, Facts, Kind, Pass, Plan, Size, Step, Technique};
+use super::{Added, Around, Context, Facts, Kind, Pass, Plan, Saving, Size, Step, Technique, Techniques};
 
 use again::{Choice, realise};
 pub use mixed_integer::SLOTS;
@@ -102,22 +102,54 @@ pub enum Coordination {
     /// Nothing: all move the same tensors at the same time.
     #[default]
     Oblivious,
-    /// Each moves other tensors, as far as there are any.
+    /// Each moves other tensors, dealt out one by one, as far as there are any.
     Disjoint,
     /// Every second copy is a pass behind the others, so that some move tensors out while others
-    /// move them back; all meet between passes.
-    Bidirectional,
+    /// move them back; all meet between passes ("synchronizes thread executions", the abstract).
+    Synchronised,
+    /// Every second copy begins a step when the others have ended their first forward pass; then
+    /// each goes on for itself until gradients are summed. Ours: the sources name no such variant.
+    Shifted,
+    /// The fastest of these, of which each is simulated.
+    Automatic,
 }
 
 impl Technique for Swap {
+    fn savings(_layers: u32) -> Vec<Saving> {
+        const EFFECT: &str = "as few saved tensors as possible wait in host memory";
+        vec![Saving::new(NAME, "{}", EFFECT)]
+    }
+
     fn facts(&self, _stages: u32) -> Facts<'_> {
         Facts {
             path: PATH,
             activations: Some("moves as much as must be"),
             activations_pinned: Some(self.pinned),
-            weighs_host_links: Some(self.recompute),
+            weighs_host_links: true,
+            recomputes: self.recompute,
             ..Facts::default()
         }
+    }
+
+    /// Each coordination, and with recomputation also what swapping alone does.
+    fn alternatives(&self, all: &Techniques) -> Vec<(String, Techniques)> {
+        const ALL: [Coordination; 4] = [
+            Coordination::Oblivious,
+            Coordination::Disjoint,
+            Coordination::Shifted,
+            Coordination::Synchronised,
+        ];
+        let given = [self.coordination];
+        let coordinations = if self.coordination == Coordination::Automatic { &ALL[..] } else { &given };
+        let recomputing = if self.recompute { &[true, false][..] } else { &[false] };
+        let ways = coordinations.iter().flat_map(|way| recomputing.iter().map(move |again| (*way, *again)));
+        let alternative = |(coordination, recompute): (Coordination, bool)| {
+            let alone = if recompute == self.recompute { "" } else { ", nothing produced again" };
+            let swap = Some(Self { coordination, recompute, ..*self });
+            (format!("`{}`{alone}", coordination.word()), Techniques { swap, ..all.clone() })
+        };
+        let alternatives: Vec<_> = ways.map(alternative).collect();
+        if alternatives.len() > 1 { alternatives } else { Vec::new() }
     }
 
     /// Reports copies that cannot be a pass behind others.
@@ -125,7 +157,7 @@ impl Technique for Swap {
         if let Some(refused) = around.without_tensors(PATH) {
             return wrong(refused);
         }
-        if self.coordination != Coordination::Bidirectional {
+        if !matches!(self.coordination, Coordination::Synchronised | Coordination::Shifted) {
             return;
         }
         let refused = |message: &str, remedy: &str| {
@@ -182,10 +214,29 @@ impl Coordination {
     /// Groups of copies that do different things, of so many that share a link.
     pub const fn cohorts(self, copies: u32) -> u32 {
         match self {
-            Self::Oblivious => 1,
             Self::Disjoint => copies,
-            Self::Bidirectional if copies > 1 => 2,
-            Self::Bidirectional => 1,
+            Self::Synchronised | Self::Shifted if copies > 1 => 2,
+            _ => 1,
+        }
+    }
+
+    /// Rates with which copies out and back are planned.
+    fn rates(self, HostLinks { rate, at_once, .. }: HostLinks) -> [f64; 2] {
+        match self {
+            // Half of them go the other way.
+            Self::Synchronised | Self::Shifted => [0, 1].map(|way| (2.0 * at_once[way]).min(rate[way])),
+            _ => at_once,
+        }
+    }
+
+    /// Its word in a scenario.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Oblivious => "oblivious",
+            Self::Disjoint => "disjoint",
+            Self::Synchronised => "synchronised",
+            Self::Shifted => "shifted",
+            Self::Automatic => "automatic",
         }
     }
 }
@@ -209,7 +260,7 @@ pub struct Swapped {
     pub room: u64,
     /// What the operators that were planned for take by themselves (s).
     pub seconds: f64,
-    /// What they are expected to take on links that nobody shares (s).
+    /// What they are expected to take on links that copies of the model share (s).
     pub expected: f64,
     /// What they take at least, whatever leaves (s): their own time and what the relaxed program adds to it, or what must leave in
     /// one direction.
@@ -318,9 +369,11 @@ impl Stage {
     ) -> Self {
         let timeline = Timeline::of(visits, number, costs, technique.store);
         let must = timeline.peak().saturating_sub(room) as f64;
-        let slowest = must / links.rate[0].min(links.rate[1]);
+        // Whoever copies when, what all have to copy passes the links that they share.
+        let [out, back] = links.at_once;
         let longer = mixed_integer::bound(&timeline, room, links).unwrap_or(0.0);
-        let bound = slowest.max(timeline.seconds() + longer);
+        let bound = (must / out.min(back)).max(timeline.seconds() + longer);
+        let links = HostLinks { rate: technique.coordination.rates(links), ..links };
         Self { number, timeline, room, links, bound, again }
     }
 
@@ -417,20 +470,18 @@ fn planned(
     Ok((cheaper(best, completed), Some(solved.proven)))
 }
 
-/// In which turn a cohort takes each tensor: where all move other ones, tensors are dealt out in as many runs of the order in which
-/// they are needed as there are cohorts, and a cohort begins with its own.
+/// Turn of each tensor in which a cohort takes it. Where all move other ones, tensors are dealt out in the order in which they are
+/// needed, each to the cohort that has the fewest bytes, so that every cohort moves some all the time; it begins with its own.
 fn turns(timeline: &Timeline, coordination: Coordination, (cohort, cohorts): (u32, u32)) -> Vec<usize> {
-    let (cohort, cohorts) = (cohort as usize, cohorts as usize);
-    let all: u64 = timeline.candidates.iter().map(|candidate| candidate.bytes).sum();
-    let mut before = 0;
-    let turn = |candidate: &Candidate| {
-        let run = (u128::from(before) * cohorts as u128 / u128::from(all.max(1))) as usize;
-        before += candidate.bytes;
-        // The last ones needed have left first, so that they come first.
-        (cohorts - 1 - run + cohorts - cohort) % cohorts
-    };
-    match coordination {
-        Coordination::Disjoint => timeline.candidates.iter().map(turn).collect(),
-        _ => vec![0; timeline.candidates.len()],
+    if coordination != Coordination::Disjoint {
+        return vec![0; timeline.candidates.len()];
     }
+    let (cohort, cohorts) = (cohort as usize, cohorts as usize);
+    let mut dealt = vec![0_u64; cohorts];
+    let turn = |candidate: &Candidate| {
+        let to = (0..cohorts).min_by_key(|&cohort| dealt[cohort]).unwrap_or(0);
+        dealt[to] += candidate.bytes;
+        (to + cohorts - cohort) % cohorts
+    };
+    timeline.candidates.iter().map(turn).collect()
 }
