@@ -1,4 +1,5 @@
-//! Runs without step time that are explained at length: where, when, who held the memory, and what would help.
+//! Runs without step time that are explained at length: where, when, who held the memory, and what
+//! would help.
 
 use crate::quantity;
 use crate::summary::{Failure, RunSummary};
@@ -8,8 +9,8 @@ const RUNS_MAX: usize = 6;
 /// Variants that are named in the explanation of another.
 const VARIANTS_MAX: usize = 3;
 
-/// Places of the runs that are explained, given the variant of each and whether it fits: the first of each
-/// variant that does not.
+/// Places of the runs that are explained, given the variant of each and whether it fits: the first
+/// of each variant that does not.
 pub fn explained<'a>(runs: impl IntoIterator<Item = (&'a str, bool)>) -> Vec<usize> {
     let mut variants: Vec<&str> = Vec::new();
     let failed = runs.into_iter().enumerate().filter(|(_, (_, fits))| !fits);
@@ -22,7 +23,7 @@ pub fn explained<'a>(runs: impl IntoIterator<Item = (&'a str, bool)>) -> Vec<usi
     first.map(|(place, _)| place).take(RUNS_MAX).collect()
 }
 
-/// Those of runs.
+/// Runs that are explained.
 pub(crate) fn explained_of(runs: &[RunSummary]) -> impl Iterator<Item = &RunSummary> {
     explained(runs.iter().map(|run| (run.variant.as_str(), run.failure.is_none())))
         .into_iter()
@@ -49,7 +50,8 @@ fn variants(run: &RunSummary, runs: &[RunSummary]) -> Option<String> {
     let more = others.len().saturating_sub(VARIANTS_MAX);
     let more = (more > 0).then(|| format!("{more} more"));
     let named = named.chain(more).collect::<Vec<_>>().join(", ");
-    (!others.is_empty()).then(|| format!("fit here: {named}"))
+    let fit = if others.len() == 1 { "fits" } else { "fit" };
+    (!others.is_empty()).then(|| format!("{fit} here: {named}"))
 }
 
 fn of(failure: &Failure) -> Vec<(&'static str, String)> {

@@ -9,7 +9,7 @@ use crate::quantity;
 /// A change with which a run would have a step time, and the step that it gives where it was tried.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Remedy {
-    /// What to do, as an imperative ("use `techniques: { bpipe: {} }`").
+    /// Action, as an imperative ("use `techniques: { bpipe: {} }`").
     pub action: String,
     /// Effect of the change, as a clause.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,7 +7,8 @@ use crate::quantity;
 use crate::summary::RunSummary;
 use crate::summary::swap::SwapPlan;
 
-/// The plans of a run of this name, and how many programs of all runs were solved to a proven optimum.
+/// The plans of a run of this name, and how many programs of all runs were solved to a proven
+/// optimum.
 pub(super) fn plans(
     out: &mut impl Write,
     style: Style,

@@ -163,8 +163,8 @@ impl Experiment {
         self.variant(variant).at(point)
     }
 
-    /// The scenario of `variant` at `point` with other settings: paths, each with its value as YAML, over
-    /// everything else.
+    /// The scenario of `variant` at `point` with other settings: paths, each with its value as
+    /// YAML, over everything else.
     ///
     /// # Errors
     /// Settings that cannot be read, or do not go together.

@@ -1,4 +1,5 @@
-//! What techniques leave open is decided by simulation: each way is tried, and the fastest that fits is run.
+//! Decisions that techniques leave open are taken by simulation: each way is tried, and the fastest
+//! that fits is run.
 
 use std::borrow::Cow;
 
@@ -10,11 +11,11 @@ use crate::schema::{Run, Scenario, Techniques};
 /// A scenario that leaves nothing open.
 pub(super) struct Decided<'a> {
     pub(super) scenario: Cow<'a, Scenario>,
-    /// What was decided, and by what.
+    /// A note on the decision and its reason.
     pub(super) note: Option<String>,
 }
 
-/// Decides what the techniques of a scenario leave open; where no way fits, for the first.
+/// Decides all that the techniques of a scenario leave open; where no way fits, for the first.
 ///
 /// # Errors
 /// A mistake in foretrain, in words.

@@ -134,7 +134,7 @@ pub(super) fn tried(scenario: &Scenario, seed: u64) -> Result<Option<RunSummary>
     attempt(&choice::decided(scenario, seed)?.scenario, seed)
 }
 
-/// The same for a scenario that leaves nothing open.
+/// Tries a scenario that leaves nothing open.
 ///
 /// # Errors
 /// A mistake in foretrain, in words.

@@ -10,7 +10,7 @@ fn lists_say_what_there_is_in_a_line_each() {
         sandbox.session(&["list", "list scenarios", "list schedules", "list techniques", "list metrics"])
     );
     let listing = sandbox.run("list techniques --format json").json();
-    assert_eq!(listing["schema_version"], 1);
+    assert_eq!(listing["schema_version"], 2);
     assert_eq!(listing["items"][1]["name"], "bpipe");
 }
 

@@ -55,7 +55,7 @@ fn programs_get_the_problems_as_json() {
         assert!(answer.err.contains("bad.yaml:2:1"), "people are told as well");
     }
     let unlocated = sandbox.run("run none.yaml --format json").json();
-    assert_eq!(unlocated["schema_version"], 1);
+    assert_eq!(unlocated["schema_version"], 2);
     assert!(
         unlocated["problems"][0]["message"].as_str().is_some_and(|message| message.contains("none.yaml"))
     );

@@ -1,4 +1,5 @@
-//! What swapping leaves open is decided by simulation: no way that it had is faster than the one taken.
+//! Swapping that leaves something open is decided by simulation: no way that it had is faster than
+//! the one taken.
 
 use reports::summary::RunSummary;
 
@@ -50,7 +51,8 @@ fn copies_with_room_enough_do_not_wait_for_each_other() {
     }
 }
 
-/// With recomputation, swapping is no slower than either alone, nor than recomputation of a fixed mode beside it.
+/// With recomputation, swapping is no slower than either alone, nor than recomputation of a fixed
+/// mode beside it.
 #[test]
 fn swapping_with_recomputation_is_no_slower_than_its_parts() {
     const SHORT: &str = "memory.limit=7.5 GiB";

@@ -1,4 +1,5 @@
-//! Remedies of runs that do not fit: the best single change is among those shown, and each does what it says.
+//! Remedies of runs that do not fit: the best single change is among those shown, and each does
+//! what it says.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -9,7 +10,8 @@ use crate::support::{options, read};
 
 /// Random plans that do not fit; `FORETRAIN_CASES` says how many.
 const CASES: usize = 2;
-/// Share of them in which the best change must be shown, and how much slower another may be that is as good.
+/// Share of them in which the best change must be shown, and how much slower another may be that is
+/// as good.
 const FOUND_MIN: f64 = 0.95;
 const AS_GOOD: f64 = 1.01;
 

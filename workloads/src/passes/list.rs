@@ -19,7 +19,7 @@ use super::realise::launches::{LaunchWaits, Launches};
 use super::realise::messages::SendMode;
 use super::realise::transfers::Transfers;
 use super::realise::visits::Visits;
-use super::recompute::{Mode, Recompute};
+use super::recompute::Recompute;
 use super::swap::Swap;
 use super::technique::Technique;
 use super::zero_infinity::ZeroInfinity;
@@ -179,8 +179,8 @@ impl Techniques {
         Self { activation_offload: None, swap: None, ..self.clone() }
     }
 
-    /// Settings of all techniques that leave more memory of GPUs free, for models of so many layers on a
-    /// stage.
+    /// Settings of all techniques that leave more memory of GPUs free, for models of a number of
+    /// layers on a stage.
     pub fn savings(layers: u32) -> Vec<Saving> {
         let savings = [
             Recompute::savings(layers),
@@ -193,8 +193,8 @@ impl Techniques {
         savings.concat()
     }
 
-    /// Ways to do what settings leave open, each with its name: the fastest is to be taken. Empty: nothing is
-    /// open.
+    /// Ways to do what settings leave open, each with its name: the fastest is to be taken. Empty:
+    /// nothing is open.
     pub fn alternatives(&self) -> Vec<(String, Self)> {
         let recomputes = |all: &Self| all.all().any(|technique| technique.facts(1).recomputes);
         let ways: Vec<_> = self.all().flat_map(|technique| technique.alternatives(self)).collect();
@@ -203,14 +203,11 @@ impl Techniques {
         [ways, beside].concat()
     }
 
-    /// The same with recomputation of each mode; empty where there is some.
+    /// Techniques beside recomputation of each mode; empty where there is some.
     fn recomputing(&self, name: &str) -> Vec<(String, Self)> {
-        let modes = [(Mode::Selective, "selective"), (Mode::Full, "full")];
-        let with = |(mode, word)| {
-            let recompute = Some(Recompute { mode: Some(mode), ..Recompute::default() });
-            (format!("{name}, `recompute: {word}`"), Self { recompute, ..self.clone() })
-        };
-        if self.recompute.is_some() { Vec::new() } else { modes.map(with).to_vec() }
+        let with = |(word, it)| (format!("{name}, {word}"), Self { recompute: Some(it), ..self.clone() });
+        let modes = self.recompute.is_none().then(Recompute::modes);
+        modes.into_iter().flatten().map(with).collect()
     }
 
     /// Fills in settings that hold for a kind of model where nothing is written.

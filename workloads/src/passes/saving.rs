@@ -1,4 +1,5 @@
-//! Settings of techniques that leave more memory of GPUs free, for whoever looks for a step that fits.
+//! Settings of techniques that leave more memory of GPUs free, for whoever looks for a step that
+//! fits.
 
 /// Settings with which a technique leaves more memory of GPUs free.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,8 +16,8 @@ pub trait Technique {
     /// Facts of the settings, for a model of so many stages.
     fn facts(&self, stages: u32) -> Facts<'_>;
 
-    /// Its settings that leave more memory of GPUs free, for models of so many layers on a stage; settings that a
-    /// model has no use for are refused like any others.
+    /// Its settings that leave more memory of GPUs free, for models of `layers` on a stage;
+    /// settings that a model has no use for are refused like any others.
     fn savings(_layers: u32) -> Vec<Saving>
     where
         Self: Sized,

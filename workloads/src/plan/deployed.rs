@@ -409,8 +409,8 @@ impl Grounds for JobGrounds<'_> {
 /// A copy whose start hardly counts (bytes).
 const LARGE: u64 = 1 << 30;
 
-/// By stage, the ways between its first GPU and its host, alone and while so many copies of the model use them; none where nobody
-/// knows what copies cost.
+/// By stage, the ways between its first GPU and its host, alone and while several copies of the
+/// model use them; none where nobody knows what copies cost.
 fn host_links(
     job: &Job<'_>,
     copies: Option<[CopyCost; 2]>,

@@ -1,4 +1,5 @@
-//! Changes of a scenario that may make it fit, in the order in which they are tried: what costs least comes first.
+//! Changes of a scenario that may make it fit, in the order in which they are tried: what costs
+//! least comes first.
 
 use workloads::passes::Saving;
 
@@ -13,7 +14,8 @@ pub(super) type Settings = Vec<(String, String)>;
 /// A change of a scenario.
 #[derive(Clone)]
 pub(super) struct Change {
-    /// Ways to write it; the first counts that passes all checks and leaves the work of a step as it is.
+    /// Ways to write it; the first counts that passes all checks and leaves the work of a step as
+    /// it is.
     pub(super) ways: Vec<Settings>,
     /// Ranks with it.
     pub(super) ranks: u64,
@@ -84,11 +86,11 @@ pub(super) fn shared(scenario: &Scenario) -> Vec<Family> {
 pub(super) fn growing_segments(scenario: &Scenario) -> Option<Change> {
     let grow = scenario.memory.allocator.is_some_and(|allocator| allocator.expandable_segments);
     let before = Before { scenario, ranks: plans::ranks(scenario) };
-    let ways = vec![vec![said("memory.allocator.expandable_segments", "true")]];
+    let ways = vec![vec![said("memory.allocator.expandable_segments", &"true")]];
     (!grow).then(|| before.change(ways, "segments that grow leave no gaps"))
 }
 
-/// Layouts of a model over so many times the GPUs, with machines of as many.
+/// Layouts of a model over several times the GPUs, with machines of as many.
 pub(super) fn layouts_on_more(scenario: &Scenario, times: u64) -> Vec<Family> {
     let before = Before { scenario, ranks: plans::ranks(scenario) };
     let parallelism = &scenario.parallelism;
@@ -97,7 +99,7 @@ pub(super) fn layouts_on_more(scenario: &Scenario, times: u64) -> Vec<Family> {
     let accumulate = scenario.training.accumulate.map_or(1, Count::get);
     let mut families = Vec::new();
     let mut on_more = |settings: &[(&str, u64)], shared: bool, effect: &'static str| {
-        let shared = shared.then(|| said("parallelism.sharding", "parameters"));
+        let shared = shared.then(|| said("parallelism.sharding", &"parameters"));
         let layout: Settings = settings.iter().map(|(path, value)| said(path, value)).chain(shared).collect();
         let on_machine = before.machine(times).map(|machine| [&layout[..], &[machine]].concat());
         families.push(Family::one(Change {
@@ -127,7 +129,7 @@ impl Before<'_> {
     }
 
     fn one(&self, path: &str, value: &str, effect: &'static str) -> Family {
-        Family::one(self.change(vec![vec![said(path, value)]], effect))
+        Family::one(self.change(vec![vec![said(path, &value)]], effect))
     }
 
     /// Copies of the model.
@@ -143,7 +145,8 @@ impl Before<'_> {
         model.layers.map_or(0, |layers| layers.get() as u32 / (chain.stages * chain.chunks).max(1))
     }
 
-    /// A host that waits for memory to come back, where it takes memory as far ahead of its device as it is.
+    /// A host that waits for memory to come back, where it takes memory as far ahead of its device
+    /// as it is.
     fn waiting(&self) -> Option<Family> {
         let gather = self.scenario.parallelism.overlap_parameter_gather.as_ref()?;
         let effect = "the host gathers parameters only as memory comes back";
@@ -176,8 +179,8 @@ impl Before<'_> {
         let training = &self.scenario.training;
         let (one, many) = (training.micro_batch?.get(), training.accumulate?.get());
         let halves = (1..=one.trailing_zeros()).map(|halvings| {
-            let smaller = said("training.micro_batch", one >> halvings);
-            let more = said("training.accumulate", many << halvings);
+            let smaller = said("training.micro_batch", &(one >> halvings));
+            let more = said("training.accumulate", &(many << halvings));
             let effect = "smaller micro-batches save less at a time";
             self.change(vec![vec![smaller.clone()], vec![smaller, more]], effect)
         });
@@ -195,9 +198,9 @@ impl Before<'_> {
         let now = self.scenario.parallelism.sharding.unwrap_or_default();
         let further = levels.into_iter().filter(|(level, ..)| self.copies() > 1 && *level > now);
         let ways = further.map(|(_, word, effect)| {
-            let sharding = said("parallelism.sharding", word);
+            let sharding = said("parallelism.sharding", &word);
             // A file may say the same in other words.
-            let instead = said("parallelism.distributed_optimizer", "none");
+            let instead = said("parallelism.distributed_optimizer", &"none");
             (vec![vec![sharding.clone()], vec![sharding, instead]], effect)
         });
         ways.collect()
@@ -222,27 +225,27 @@ impl Before<'_> {
             ("parallelism.pipeline", self.scenario.stages() as u64, "each GPU has half of the layers"),
         ];
         let family = |(path, now, effect): (&str, u64, &'static str)| {
-            let deeper = said(path, 2 * now);
-            let fewer = [said("parallelism.data", data / 2), said("training.accumulate", 2 * many)];
+            let deeper = said(path, &(2 * now));
+            let fewer = [said("parallelism.data", &(data / 2)), said("training.accumulate", &(2 * many))];
             let both = [&[deeper.clone()][..], &fewer].concat();
             Family::one(self.change(vec![vec![deeper], both], effect))
         };
         directions.into_iter().map(family).collect()
     }
 
-    /// A setting of so many times the machine; none where parts are spelled out.
+    /// A setting of several times the machine; `None` where parts are spelled out.
     fn machine(&self, times: u64) -> Option<(String, String)> {
         match self.scenario.machine.as_ref()? {
-            Machine::Cluster(cluster) => Some(said("machine.cluster.count", cluster.count.get() * times)),
+            Machine::Cluster(cluster) => Some(said("machine.cluster.count", &(cluster.count.get() * times))),
             Machine::Node(SingleNode { name, gpu, set, degrade }) if set.is_empty() && degrade.is_empty() => {
                 let gpu = gpu.as_ref().map_or(String::new(), |gpu| format!(", gpu: {gpu}"));
-                Some(said("machine", format!("{{ cluster: {{ node: {name}, count: {times}{gpu} }} }}")))
+                Some(said("machine", &format!("{{ cluster: {{ node: {name}, count: {times}{gpu} }} }}")))
             }
             Machine::Node(_) | Machine::Parts(_) => None,
         }
     }
 }
 
-fn said(path: &str, value: impl ToString) -> (String, String) {
+fn said(path: &str, value: &impl ToString) -> (String, String) {
     (path.to_owned(), value.to_string())
 }

@@ -1,7 +1,8 @@
-//! Remedies: settings with which a run that does not fit would, tried one by one, then two at a time, then on more GPUs.
+//! Remedies: settings with which a run that does not fit would, tried one by one, then two at a
+//! time, then on more GPUs.
 //!
-//! Only runs that a report explains get them. What the file says stays in force: a change is laid over it as `--set` would be,
-//! passes the same checks, and does the same work in a step.
+//! Only runs that a report explains get them. What the file says stays in force: a change is laid
+//! over it as `--set` would be, passes the same checks, and does the same work in a step.
 
 mod change;
 mod words;
@@ -10,7 +11,7 @@ use std::collections::BTreeSet;
 
 use rayon::prelude::*;
 use reports::quantity;
-use reports::summary::{FailureKind, Remedy};
+use reports::summary::{AllocatorPeak, FailureKind, Remedy};
 
 use super::one::Ended;
 use super::outcomes::Outcomes;
@@ -23,7 +24,8 @@ use change::{Change, Family};
 
 /// Remedies of a run.
 const SHOWN_MAX: usize = 3;
-/// Seconds of one core that trying single changes may take, roughly; two at a time, and more GPUs, as much again.
+/// Seconds of one core that trying single changes may take, roughly; two at a time, and more GPUs,
+/// as much again.
 const TRYING_MAX_S: f64 = 30.0;
 /// Times as many GPUs that are tried, one after the other.
 const MORE_GPUS: [u64; 6] = [2, 4, 8, 16, 32, 64];
@@ -108,7 +110,8 @@ impl Search<'_> {
         MORE_GPUS.iter().filter(|_| transformer).find_map(on).unwrap_or_default()
     }
 
-    /// What fits of each family, the fastest first. Families for whose trials there is no time are left out.
+    /// Fitting changes, one of each family, the fastest first. Families for whose trials there is
+    /// no time are left out.
     fn fitting(&self, scenario: &Scenario, families: &[Family]) -> Vec<Remedy> {
         let each = plan::seconds(scenario, plans::activities(scenario));
         let mut spent = 0.0;
@@ -126,8 +129,8 @@ impl Search<'_> {
         found.into_iter().map(|(_, remedy)| remedy).take(SHOWN_MAX).collect()
     }
 
-    /// The first step of a family that fits: a later one takes less memory than those before it. Where the
-    /// last does not fit either, it may with segments that grow: what moves leaves gaps.
+    /// The first step of a family that fits: a later one takes less memory than those before it.
+    /// Where the last does not fit either, it may with segments that grow: what moves leaves gaps.
     fn least(&self, scenario: &Scenario, family: &Family) -> Option<(f64, Remedy)> {
         let (last, earlier) = family.steps.split_last()?;
         let Some(mut best) = self.tried(scenario, last) else {
@@ -157,7 +160,7 @@ impl Search<'_> {
         changed.run = Default::default();
         let run = self.outcomes.tried(&changed)?;
         let step_time_s = run.step_time()?;
-        let allocated = run.fullest_allocator().map(|peak| peak.needed_bytes());
+        let allocated = run.fullest_allocator().map(AllocatorPeak::needed_bytes);
         let remedy = Remedy {
             action: format!("use {}", words::yaml(settings)),
             effect: Some(change.effects.join("; ")),
@@ -167,7 +170,8 @@ impl Search<'_> {
         Some((step_time_s, remedy))
     }
 
-    /// The scenario with other settings, and with the same memory where that was a part of its footprint.
+    /// The scenario with other settings, and with the same memory where that was a part of its
+    /// footprint.
     fn changed(&self, settings: &[(String, String)]) -> Option<Scenario> {
         let Ended { variant, point, outcome } = self.run;
         let mut changed = self.experiment.changed(variant, point, settings).ok()?;

@@ -1,6 +1,7 @@
 //! Settings as a reader would write them.
 
-/// Paths and their values as YAML in backquotes, one for each section of a file: `` `training: { micro_batch: 1 }` ``.
+/// Paths and their values as YAML in backquotes, one for each section of a file: `` `training: {
+/// micro_batch: 1 }` ``.
 pub(super) fn yaml(settings: &[(String, String)]) -> String {
     let paths: Vec<(Vec<&str>, &str)> =
         settings.iter().map(|(path, value)| (path.split('.').collect(), value.as_str())).collect();

@@ -169,6 +169,12 @@ impl Recompute {
         }
     }
 
+    /// Recomputation of each mode, with its name.
+    pub(crate) fn modes() -> [(&'static str, Self); 2] {
+        let of = |mode| Self { mode: Some(mode), ..Self::default() };
+        [("`recompute: selective`", of(Mode::Selective)), ("`recompute: full`", of(Mode::Full))]
+    }
+
     /// Mode of a layer, by its number in its chunk.
     pub fn mode(&self, layer: u32) -> Mode {
         let is_first = self.layers.is_none_or(|first| u64::from(layer) < first.get());

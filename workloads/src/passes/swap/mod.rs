@@ -1,10 +1,11 @@
 //! Tensor swapping: as much of what the forward pass saves leaves the GPU as must, for memory that the step fits in.
 //!
-//! An engine decides which tensors of a stage are away: *online* as systems with large-model support do, which learn from failed
-//! allocations (`online`); offline by idleness and local search (`greedy`); or offline by a mixed-integer program
-//! (`mixed_integer`). Copies of the model that share a link to their host may be coordinated (Lin et al., Tensor Movement
-//! Orchestration in Multi-GPU Training Systems, HPCA 2023): each moves other tensors, or every second one is behind the
-//! others, so that some copy out while others copy back.
+//! An engine decides which tensors of a stage are away: *online* as systems with large-model
+//! support do, which learn from failed allocations (`online`); offline by idleness and local search
+//! (`greedy`); or offline by a mixed-integer program (`mixed_integer`). Copies of the model that
+//! share a link to their host may be coordinated (Lin et al., Tensor Movement Orchestration in
+//! Multi-GPU Training Systems, HPCA 2023): each moves other tensors, or every second one is behind
+//! the others, so that some copy out while others copy back.
 
 mod again;
 mod estimate;
@@ -470,8 +471,9 @@ fn planned(
     Ok((cheaper(best, completed), Some(solved.proven)))
 }
 
-/// Turn of each tensor in which a cohort takes it. Where all move other ones, tensors are dealt out in the order in which they are
-/// needed, each to the cohort that has the fewest bytes, so that every cohort moves some all the time; it begins with its own.
+/// Turn of each tensor in which a cohort takes it. Where all move other ones, tensors are dealt out
+/// in the order in which they are needed, each to the cohort that has the fewest bytes, so that
+/// every cohort moves some all the time; it begins with its own.
 fn turns(timeline: &Timeline, coordination: Coordination, (cohort, cohorts): (u32, u32)) -> Vec<usize> {
     if coordination != Coordination::Disjoint {
         return vec![0; timeline.candidates.len()];

@@ -1,5 +1,6 @@
-//! Coordination in both directions: every second copy of the model is behind the others, so that one direction of a link is used by
-//! these and the other by those. All meet between passes, or once in a step.
+//! Coordination in both directions: every second copy of the model is behind the others, so that
+//! one direction of a link is used by these and the other by those. All meet between passes, or
+//! once in a step.
 
 use crate::error::PlanError;
 use crate::order::Order;

@@ -154,14 +154,16 @@ fn two_directions_are_used_at_once_the_longer_the_more_micro_batches_there_are()
     }
 }
 
-/// Where links hold nothing up, who begins later ends later: by a forward pass in a step, where copies do not meet again.
+/// Where links hold nothing up, who begins later ends later: by a forward pass in a step, where
+/// copies do not meet again.
 #[test]
 fn beginning_later_costs_a_forward_pass_a_step() {
     let step =
         |coordination, k| completed(&swapping(by(Engine::Online, coordination), 1.1, 2, k), 50.0).0.seconds();
     let lost = |k| step(Coordination::Shifted, k) - step(Coordination::Oblivious, k);
     let one = step(Coordination::Oblivious, 1);
-    // A step is a forward and a backward pass of twice its time, and what ends it; all is done in two steps.
+    // A step is a forward and a backward pass of twice its time, and what ends it; all is done in
+    // two steps.
     assert!((0.25..0.36).contains(&(lost(1) / one)), "{} of {one} s", lost(1));
     assert!((lost(4) / lost(1) - 1.0).abs() < 0.02, "{} s, {} s", lost(4), lost(1));
 }
