@@ -1,6 +1,8 @@
 //! Runs without step time that are explained at length: where, when, who held the memory, and what
 //! would help.
 
+use std::collections::BTreeSet;
+
 use crate::quantity;
 use crate::summary::{Failure, RunSummary};
 
@@ -12,14 +14,9 @@ const VARIANTS_MAX: usize = 3;
 /// Places of the runs that are explained, given the variant of each and whether it fits: the first
 /// of each variant that does not.
 pub fn explained<'a>(runs: impl IntoIterator<Item = (&'a str, bool)>) -> Vec<usize> {
-    let mut variants: Vec<&str> = Vec::new();
+    let mut known: BTreeSet<&str> = BTreeSet::new();
     let failed = runs.into_iter().enumerate().filter(|(_, (_, fits))| !fits);
-    let first = failed.filter(|(_, (variant, _))| {
-        !variants.contains(variant) && {
-            variants.push(variant);
-            true
-        }
-    });
+    let first = failed.filter(|(_, (variant, _))| known.insert(variant));
     first.map(|(place, _)| place).take(RUNS_MAX).collect()
 }
 

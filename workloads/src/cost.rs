@@ -38,7 +38,7 @@ pub struct HostLinks {
     pub latency: [f64; 2],
     /// B/s.
     pub rate: [f64; 2],
-    /// The same while all copies of the model on its node copy the same way.
+    /// B/s while all copies of the model on its node copy the same way.
     pub at_once: [f64; 2],
 }
 

@@ -9,7 +9,7 @@ use crate::summary::swap::SwapPlan;
 /// The plans of all variants in focus.
 pub(super) fn plans(page: &Page<'_>) -> Markup {
     let question = format!("What is swapped{}?", page.place);
-    let aid = "What was planned for links that nobody shares: the tensors that leave, in the part of a step that was planned (a micro-batch, or all of a pipeline), those that the backward pass produces again instead, what it is expected to take with them, and the least that any choice takes.";
+    let aid = "What was planned for links as copies of the model share them: the tensors that leave, in the part of a step that was planned (a micro-batch, or all of a pipeline), those that the backward pass produces again instead, what it is expected to take with them, and the least that any choice takes.";
     let titles = &[
         "variant",
         "of",

@@ -23,7 +23,7 @@ pub struct SwapPlan {
     pub again_bytes: u64,
     /// What is beyond the GPU's memory at the peak, and must leave.
     pub must_leave_bytes: u64,
-    /// Expected time of that part of a step on links that nobody shares.
+    /// Expected time of that part of a step on links that copies share.
     pub expected_s: f64,
     /// The least that any choice of tensors takes there: operators or copies, or what a solver has proven.
     pub bound_s: f64,

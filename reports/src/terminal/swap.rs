@@ -15,7 +15,7 @@ pub(super) fn plans(
     (run, named): (&RunSummary, &str),
     runs: &[RunSummary],
 ) -> io::Result<()> {
-    let heading = format!("what {named} swaps, planned for links of its own");
+    let heading = format!("what {named} swaps, planned for links that copies share");
     let titles =
         &["", ">tensors", ">bytes", ">made again", ">must leave", ">expected", ">at least", "solver"];
     let row = |plan: &SwapPlan| {

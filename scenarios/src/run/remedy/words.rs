@@ -1,34 +1,27 @@
 //! Settings as a reader would write them.
 
+use indexmap::IndexMap;
+
 /// Paths and their values as YAML in backquotes, one for each section of a file: `` `training: {
 /// micro_batch: 1 }` ``.
 pub(super) fn yaml(settings: &[(String, String)]) -> String {
-    let paths: Vec<(Vec<&str>, &str)> =
-        settings.iter().map(|(path, value)| (path.split('.').collect(), value.as_str())).collect();
-    let paths: Vec<(&[&str], &str)> = paths.iter().map(|(keys, value)| (&keys[..], *value)).collect();
-    let sections: Vec<String> = keys(&paths).iter().map(|section| format!("`{section}`")).collect();
+    let paths = settings.iter().map(|(path, value)| (path.as_str(), value.as_str()));
+    let sections: Vec<String> = keys(paths).iter().map(|section| format!("`{section}`")).collect();
     sections.join(" and ")
 }
 
 /// `key: value` of each first key, in the order in which they come.
-fn keys(settings: &[(&[&str], &str)]) -> Vec<String> {
-    let mut first: Vec<&str> = settings.iter().filter_map(|(keys, _)| keys.first().copied()).collect();
-    let mut known: Vec<&str> = Vec::new();
-    first.retain(|key| {
-        !known.contains(key) && {
-            known.push(key);
-            true
-        }
-    });
-    let value = |key: &str| {
-        let below = settings.iter().filter(|(keys, _)| keys.first() == Some(&key));
-        let below: Vec<(&[&str], &str)> = below.map(|(keys, value)| (&keys[1..], *value)).collect();
-        match below[..] {
-            [([], value)] => value.to_owned(),
-            _ => format!("{{ {} }}", keys(&below).join(", ")),
-        }
+fn keys<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
+    let mut sections: IndexMap<&str, Vec<(&str, &str)>> = IndexMap::new();
+    for (path, value) in settings {
+        let (key, below) = path.split_once('.').unwrap_or((path, ""));
+        sections.entry(key).or_default().push((below, value));
+    }
+    let section = |(key, below): (&str, Vec<(&str, &str)>)| match below[..] {
+        [("", value)] => format!("{key}: {value}"),
+        _ => format!("{key}: {{ {} }}", keys(below).join(", ")),
     };
-    first.iter().map(|key| format!("{key}: {}", value(key))).collect()
+    sections.into_iter().map(section).collect()
 }
 
 #[cfg(test)]

@@ -261,7 +261,7 @@ pub struct Swapped {
     pub room: u64,
     /// What the operators that were planned for take by themselves (s).
     pub seconds: f64,
-    /// What they are expected to take on links that copies of the model share (s).
+    /// Their expected time on links that copies of the model share (s).
     pub expected: f64,
     /// What they take at least, whatever leaves (s): their own time and what the relaxed program adds to it, or what must leave in
     /// one direction.
