@@ -61,12 +61,24 @@ impl Provenance {
         let source = "written in the scenario".to_owned();
         Self { origin: Origin::Estimate, source, confidence: Confidence::Medium }
     }
+
+    /// That of what is taken over from another part.
+    pub fn carried_over(from: &str) -> Self {
+        let source = format!("as `{from}`");
+        Self { origin: Origin::Estimate, source, confidence: Confidence::Low }
+    }
 }
 
 impl Sources {
     /// Of an entry that a user wrote.
     pub fn written() -> Self {
         Self { default: Provenance::written(), constants: IndexMap::new() }
+    }
+
+    /// Of an entry that a user described: `given` is as written, the rest as that of another.
+    pub fn described(from: &str, given: impl IntoIterator<Item = &'static str>) -> Self {
+        let written = |constant: &str| (constant.to_owned(), Provenance::written());
+        Self { default: Provenance::carried_over(from), constants: given.into_iter().map(written).collect() }
     }
 
     /// The provenance of one constant of the entry.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use calibration::overlay::{Overlay, Replaced};
-use hw_models::catalogue::Catalogue;
+use hw_models::catalogue::{Catalogue, Gpu};
 use hw_models::collectives::CollectiveCatalogue;
 use hw_models::copies::CopyCatalogue;
 use hw_models::host::HostCosts;
@@ -83,8 +83,8 @@ impl Constants {
         &self.all().copies
     }
 
-    /// How far kernels of a class on a GPU are off.
-    pub(crate) fn spread(&self, gpu: &str, class: KernelClass) -> Spread {
+    /// How far kernels of a class on a GPU are off, by its name and its entry.
+    pub(crate) fn spread(&self, gpu: (&str, &Gpu), class: KernelClass) -> Spread {
         self.all().spreads.of(self.devices(), gpu, class)
     }
 

@@ -91,7 +91,7 @@ impl<'a> Hardware<'a> {
     /// What a copy from a GPU to a memory of its host asks for beside its links, and one back; none where nobody knows.
     pub fn host_copies(&self, memory: HostMemory) -> Option<[CopyCost; 2]> {
         let (_, gpu) = self.gpu().ok()?;
-        let starts = self.copies.get(&gpu.pcie.class)?;
+        let starts = self.copies.get(gpu.pcie.of_copies())?;
         let cost = |direction| starts.cost(Copy { direction, memory, synchronised: false });
         Some([cost(Direction::FromDevice), cost(Direction::ToDevice)])
     }
@@ -102,16 +102,20 @@ impl<'a> Hardware<'a> {
     /// When there are no kernel parameters for its generation.
     pub fn kernel_model(&self, clock: f64) -> Result<KernelModel, HardwareError> {
         let (name, gpu) = self.gpu()?;
-        let parameters = self.kernels.parameters(name, &gpu.architecture)?.in_training(self.libraries);
+        let parameters = self.kernels.of(name, gpu)?.in_training(self.libraries);
         Ok(KernelModel::new(GpuFacts::of(gpu, clock), parameters))
     }
 
     /// Kernels of the machine's GPU, with their known costs.
     fn device(&self, clock: f64) -> Result<Arc<Device>, HardwareError> {
         let (name, gpu) = self.gpu()?;
-        let (name, architecture) = (name.to_owned(), gpu.architecture.clone());
-        let kind =
-            DeviceKind { name, architecture, facts: GpuFacts::of(gpu, clock), libraries: self.libraries };
+        let kind = DeviceKind {
+            name: name.to_owned(),
+            like: gpu.like.clone(),
+            architecture: gpu.architecture.clone(),
+            facts: GpuFacts::of(gpu, clock),
+            libraries: self.libraries,
+        };
         let nothing = Memo::default();
         self.memo.unwrap_or(&nothing).devices.get(kind, || self.kernel_model(clock))
     }

@@ -202,7 +202,8 @@ impl Overlay {
             if let Some(found) = kernels.classes.get(&class.to_string()) {
                 self.spreads.replace(gpu, class, &found.held_out);
             }
-            let within = self.spreads.of(&self.devices, gpu, class).within();
+            let facts = &self.devices.gpus[gpu];
+            let within = self.spreads.of(&self.devices, (gpu, facts), class).within();
             self.keep(&format!("{class} kernels of {gpu}"), within, twice);
         }
         Ok(())

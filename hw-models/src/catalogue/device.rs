@@ -37,6 +37,9 @@ pub struct Gpu {
     pub pcie: Pcie,
     /// Whether other devices may read and write its memory over PCIe; GeForce drivers refuse.
     pub peer_to_peer: bool,
+    /// GPU of the catalogue whose kernels it runs, where a scenario describes it as like that one.
+    #[serde(skip)]
+    pub like: Option<String>,
     /// Where the constants come from.
     pub sources: Sources,
 }
@@ -91,6 +94,16 @@ pub struct Pcie {
     pub class: String,
     /// Number of lanes.
     pub lanes: u32,
+    /// Class of the catalogue whose copies start as its own do, where a scenario describes the class as like that one.
+    #[serde(skip)]
+    pub like: Option<String>,
+}
+
+impl Pcie {
+    /// Name of the class by which the starts of copies are known.
+    pub fn of_copies(&self) -> &str {
+        self.like.as_deref().unwrap_or(&self.class)
+    }
 }
 
 /// An NVMe drive. Rates are of large sequential transfers (GB/s); what is absent was not published.
@@ -135,6 +148,12 @@ pub struct Ssd {
     /// Latency of one write alone (us).
     #[serde(default)]
     pub write_latency_us: Option<f64>,
+    /// What moves over a cold drive at its full rate before it is hot (GB of reads, or writes that take as long).
+    #[serde(default)]
+    pub throttle_after_gb: Option<f64>,
+    /// Share of its rates that a hot drive keeps.
+    #[serde(default)]
+    pub throttled_share: Option<f64>,
     /// Guaranteed drive writes per day.
     #[serde(default)]
     pub drive_writes_per_day: Option<f64>,

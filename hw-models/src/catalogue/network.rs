@@ -38,6 +38,9 @@ pub struct LinkClass {
     pub latency_us: f64,
     /// What copies between a device and host memory get of it (GB/s); absent: what other transfers get.
     pub copies: Option<CopyRates>,
+    /// Class of the catalogue that a scenario describes it as like.
+    #[serde(skip)]
+    pub like: Option<String>,
     /// Where the constants come from.
     pub sources: Sources,
 }

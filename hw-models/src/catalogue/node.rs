@@ -80,6 +80,13 @@ pub struct Branch {
     pub ssds: u32,
 }
 
+impl Branch {
+    /// Root ports without devices, of a socket or a switch.
+    pub fn on(under: String) -> Self {
+        Self { under, switch: false, lanes: sixteen(), gpus: 0, nics: 0, ssds: 0 }
+    }
+}
+
 fn sixteen() -> u32 {
     16
 }

@@ -17,6 +17,7 @@ mod cache;
 mod convolution;
 mod corrections;
 mod depthwise;
+mod described;
 mod gemm;
 mod grouped;
 mod libraries;

@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Gpu};
 use crate::errors::Errors;
 
 use super::KernelClass;
@@ -86,9 +86,10 @@ impl Spreads {
         }
     }
 
-    /// How uncertain kernels of a class on a GPU are. What it has no table for is carried over from the nearest GPU that has
-    /// one; a class that no GPU has, from another of its kind, as if from a sister at best.
-    pub fn of(&self, catalogue: &Catalogue, device: &str, class: KernelClass) -> Spread {
+    /// How uncertain kernels of a class on a GPU are, by its name and its entry. What it has no table for is carried over from
+    /// the nearest GPU that has one; a class that no GPU has, from another of its kind, as if from a sister at best. A GPU that
+    /// is described as like another is its sister at best.
+    pub fn of(&self, catalogue: &Catalogue, (device, gpu): (&str, &Gpu), class: KernelClass) -> Spread {
         if let Some(&spread) = self.here.get(&(device.to_owned(), class)) {
             return spread;
         }
@@ -98,9 +99,15 @@ impl Spreads {
             let twins = self.carried(catalogue, Kinship::Twin, class);
             return Spread { bias: own.spread.bias.hypot(twins.bias), ..own.spread };
         }
-        let kinships = of_class().map(|row| kinship(catalogue, device, &row.device));
+        let described = !catalogue.gpus.contains_key(device);
+        let kin_of = |row: &Row| {
+            let known = catalogue.gpus.get(&row.device);
+            let kinship = known.map_or(Kinship::Stranger, |known| kinship(gpu, known));
+            if described { kinship.max(Kinship::Sister) } else { kinship }
+        };
+        let kinships = of_class().map(kin_of);
         let of_kind = tables().filter(|row| discriminant(&row.class) == discriminant(&class));
-        let of_kind = of_kind.map(|row| kinship(catalogue, device, &row.device).max(Kinship::Sister));
+        let of_kind = of_kind.map(|row| kin_of(row).max(Kinship::Sister));
         let nearest = kinships.min().or_else(|| of_kind.min()).unwrap_or(Kinship::Stranger);
         self.carried(catalogue, nearest, class)
     }
@@ -110,7 +117,11 @@ impl Spreads {
     fn carried(&self, catalogue: &Catalogue, near: Kinship, class: KernelClass) -> Spread {
         let pairs = || {
             let others = self.rows.iter().filter(|row| row.constants != row.device);
-            others.filter(|row| kinship(catalogue, &row.device, &row.constants) == near)
+            let known = |name: &str| catalogue.gpus.get(name);
+            others.filter(move |row| {
+                let both = known(&row.device).zip(known(&row.constants));
+                both.map_or(Kinship::Stranger, |(a, b)| kinship(a, b)) == near
+            })
         };
         root_mean_square(pairs().filter(|row| stand_in(row.class, class)))
             .or_else(|| {
@@ -171,13 +182,13 @@ fn stand_in(class: KernelClass, other: KernelClass) -> bool {
         }
 }
 
-fn kinship(catalogue: &Catalogue, a: &str, b: &str) -> Kinship {
-    match (catalogue.gpus.get(a), catalogue.gpus.get(b)) {
-        (Some(a), Some(b)) if a.architecture == b.architecture => {
-            let twins = a.tdp_w.max(b.tdp_w) <= TWIN_POWER * a.tdp_w.min(b.tdp_w);
-            if twins { Kinship::Twin } else { Kinship::Sister }
-        }
-        _ => Kinship::Stranger,
+fn kinship(a: &Gpu, b: &Gpu) -> Kinship {
+    if a.architecture != b.architecture {
+        Kinship::Stranger
+    } else if a.tdp_w.max(b.tdp_w) <= TWIN_POWER * a.tdp_w.min(b.tdp_w) {
+        Kinship::Twin
+    } else {
+        Kinship::Sister
     }
 }
 
@@ -210,7 +221,7 @@ mod tests {
     fn bias_and_scatter_go_by_how_near_the_constants_are() {
         let catalogue = Catalogue::embedded(serde_yaml::Deserializer::from_str).expect("it is valid");
         let spreads = Spreads::read(TABLE).expect("a table");
-        let of = |device, class| spreads.of(&catalogue, device, class);
+        let of = |device: &str, class| spreads.of(&catalogue, (device, &catalogue.gpus[device]), class);
         let gemm = KernelClass::Gemm;
         let close = |found: Spread, bias: f64, scatter: f64| {
             assert!((found.bias - bias).abs() < 1e-9 && (found.scatter - scatter).abs() < 1e-9, "{found:?}");

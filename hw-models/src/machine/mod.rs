@@ -13,6 +13,7 @@
 
 mod beside;
 mod degrade;
+mod described;
 mod error;
 mod fabric;
 mod graph;
@@ -29,13 +30,17 @@ mod transfers;
 mod wiring;
 
 pub use beside::{copy_ways, end_with, held, repeated};
+pub use described::{
+    Choice, ClassKind, Description, DescriptionFault, DriveSettings, GpuSettings, LinkSettings,
+    NvLinkSettings, PortSettings, TensorRates, Throttle, VectorRates,
+};
 pub use error::{MachineError, NoRoute, Place, UnknownPart};
 pub use part::{Constant, DirectedLink, Link, Part, PartId, PartKind};
 pub use resources::{GpuResources, MachineResources, ResourceKind};
 pub use rings::Rings;
 pub use route::{Route, RouteKind};
 pub use settings::{
-    Cluster, Degrade, Ends, PartLink, PartSettings, Parts, Settings, SingleNode, SocketMemory,
+    Cluster, Degrade, Ends, PartLink, PartSettings, Parts, Settings, SingleNode, SocketMemory, Under,
 };
 pub use transfers::{Transfers, join};
 
@@ -83,10 +88,17 @@ impl Machine {
     /// # Errors
     /// All that is wrong with the description.
     pub fn build(catalogue: &Catalogue, spec: &Cluster) -> Result<Self, Vec<MachineError>> {
-        let changed = set::changed(catalogue, spec);
         let mut errors = degrade::unclear(&spec.degrade);
+        let catalogue = match described::of_cluster(catalogue, spec) {
+            Ok(catalogue) => catalogue,
+            Err(found) => {
+                errors.extend(found);
+                return Err(errors);
+            }
+        };
+        let changed = set::changed(&catalogue, spec);
         let graph = node::build(&changed, spec).map_err(|found| errors.extend(found)).ok();
-        errors.extend(set::check(catalogue, spec, graph.as_ref()));
+        errors.extend(set::check(&catalogue, spec, graph.as_ref()));
         let size = within_limits(spec, graph.as_ref().map_or(0, |graph| graph.gpus.len()));
         let fabric = fabric(&changed, spec, graph.as_ref());
         if let (Some(graph), Ok(())) = (graph, &size) {
@@ -118,7 +130,8 @@ impl Machine {
     /// All that is wrong with the description.
     pub fn from_parts(catalogue: &Catalogue, spec: &Parts) -> Result<Self, Vec<MachineError>> {
         let mut errors = degrade::unclear(&spec.degrade);
-        let graph = match spelled::build(catalogue, spec) {
+        let built = described::of_parts(catalogue, spec);
+        let graph = match built.and_then(|catalogue| spelled::build(&catalogue, spec)) {
             Ok(graph) => graph,
             Err(found) => {
                 errors.extend(found);
@@ -176,6 +189,15 @@ impl Machine {
     pub fn drive_model(&self, drive: PartId) -> Option<&Ssd> {
         let (_, local) = self.local(drive)?;
         self.graph.drives.iter().find(|(part, _)| *part == local).map(|(_, model)| model)
+    }
+
+    /// Rate of writes to the drive that a link leads to while its cache lasts (byte/s), after `degrade`. `None`: it has no
+    /// cache that is known.
+    pub fn burst_write(&self, into: DirectedLink) -> Option<f64> {
+        let link = self.link(into);
+        let drive = self.drive_model(link.to)?;
+        let burst = drive.write_cache_gb.and(drive.burst_write_gb_per_s)?;
+        Some(burst * 1e9 * self.slowed(into, link.half_duplex))
     }
 
     /// The clock of a GPU relative to that of its peak rates, after `degrade`.

@@ -3,17 +3,17 @@
 use crate::catalogue::{Branch, Catalogue, HostMemory, Node, look_up};
 use crate::provenance::Sources;
 
-use super::Cluster;
 use super::error::MachineError;
 use super::graph::NodeGraph;
 use super::part::PartKind;
 use super::set::{self, PartChanges};
 use super::wiring::{Lanes, PARTS_MAX, Wiring};
+use super::{Choice, Cluster};
 
 /// Parts and wires of the node of a cluster.
 pub(super) fn build(catalogue: &Catalogue, spec: &Cluster) -> Result<NodeGraph, Vec<MachineError>> {
     let name = &spec.node;
-    let other = spec.gpu.as_ref().map(|gpu| look_up(&catalogue.gpus, "gpu", gpu));
+    let other = spec.gpu.as_ref().map(|gpu| look_up(&catalogue.gpus, "gpu", gpu.name()));
     let node = match (look_up(&catalogue.nodes, "node", name), other.transpose()) {
         (Ok(node), Ok(_)) => node,
         (node, other) => {
@@ -29,7 +29,7 @@ pub(super) fn build(catalogue: &Catalogue, spec: &Cluster) -> Result<NodeGraph, 
     let mut wiring = Wiring::new(catalogue);
     let sockets = sockets(&mut wiring, spec, node);
     if let Some(tree) = wiring.link_class(&node.pcie.class, 16) {
-        let gpu = spec.gpu.as_deref().unwrap_or(&node.gpu);
+        let gpu = spec.gpu.as_ref().map_or(&*node.gpu, Choice::name);
         let mut builder =
             Tree { name, node, gpu, set: &spec.set, tree, sockets, switches: vec![], gpus: vec![] };
         builder.grow(&mut wiring);

@@ -109,7 +109,7 @@ impl Machine {
                     [names[link.from.index()].as_str(), " -> ", names[link.to.index()].as_str()].concat();
                 let kind = ResourceKind::Link(link.kind);
                 let fluid = fluid(&mut platform, name, self.carried(id, &link), kind);
-                platform.fluids[fluid.index()].bucket = self.write_cache(&link);
+                platform.fluids[fluid.index()].bucket = self.write_cache(id, &link);
                 fluid
             } else {
                 resources.links[shared.index()]
@@ -126,10 +126,9 @@ impl Machine {
 
     /// Writes of a drive are faster while its cache lasts. What is in the cache goes to its place at the sustained rate
     /// meanwhile: it is full after `write_cache_gb` have been written, of which it holds 1 - sustained / burst.
-    fn write_cache(&self, link: &Link<'_>) -> Option<Bucket> {
-        let drive = self.drive_model(link.to)?;
-        let (burst, cache) = drive.burst_write_gb_per_s.zip(drive.write_cache_gb)?;
-        let burst = (burst * 1e9).min(link.nominal_bytes_per_s);
+    fn write_cache(&self, id: DirectedLink, link: &Link<'_>) -> Option<Bucket> {
+        let (burst, cache) = self.burst_write(id).zip(self.drive_model(link.to)?.write_cache_gb)?;
+        let burst = burst.min(link.nominal_bytes_per_s * self.slowed(id, link.half_duplex));
         let held = cache * 1e9 * (1.0 - link.bytes_per_s / burst);
         (held >= 1.0).then(|| Bucket { burst: Rate::per_second(burst), volume: held as u64 })
     }

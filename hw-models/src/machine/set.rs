@@ -14,7 +14,7 @@ use crate::settings::{Bytes, Count, Rate};
 
 use super::graph::NodeGraph;
 use super::wiring::{Lanes, Wiring};
-use super::{Cluster, MachineError, PartSettings};
+use super::{Choice, Cluster, MachineError, PartSettings, Under};
 
 /// Changes of a node by part: `nic` for all network interfaces, `nic[3]` for one, which wins.
 pub(super) type PartChanges = IndexMap<String, PartSettings>;
@@ -30,7 +30,7 @@ struct Kind {
 const KINDS: [Kind; 5] = [
     Kind { name: "gpu", of_all: &["memory", "rate", "nvlinks"], of_each: &["class", "lanes"] },
     Kind { name: "nic", of_all: &["model", "count"], of_each: &["class", "lanes"] },
-    Kind { name: "ssd", of_all: &["model", "count"], of_each: &["class", "lanes"] },
+    Kind { name: "ssd", of_all: &["model", "count", "under"], of_each: &["class", "lanes"] },
     Kind { name: "switch", of_all: &[], of_each: &["class", "lanes"] },
     Kind { name: "memory", of_all: &[], of_each: &["memory", "rate"] },
 ];
@@ -41,6 +41,7 @@ impl PartSettings {
         [
             ("model", self.model.is_some()),
             ("count", self.count.is_some()),
+            ("under", self.under.is_some()),
             ("memory", self.memory.is_some()),
             ("rate", self.rate.is_some()),
             ("nvlinks", self.nvlinks.is_some()),
@@ -70,14 +71,19 @@ pub(super) fn changed<'a>(catalogue: &'a Catalogue, spec: &Cluster) -> Cow<'a, C
     let Catalogue { nodes, gpus, nics, ssds, .. } = catalogue.to_mut();
     let node = &mut nodes[&spec.node];
     if let Some(PartSettings { model, count, .. }) = spec.set.get("nic") {
-        node.nic = model.clone().filter(|model| nics.contains_key(model)).or(node.nic.take());
+        let model = model.as_ref().map(Choice::name).filter(|model| nics.contains_key(*model));
+        node.nic = model.map(str::to_owned).or(node.nic.take());
         spread(&mut node.pcie.tree, |branch| &mut branch.nics, *count);
     }
-    if let Some(PartSettings { model, count, .. }) = spec.set.get("ssd") {
-        node.ssd = model.clone().filter(|model| ssds.contains_key(model)).or(node.ssd.take());
+    if let Some(PartSettings { model, count, under, .. }) = spec.set.get("ssd") {
+        let model = model.as_ref().map(Choice::name).filter(|model| ssds.contains_key(*model));
+        node.ssd = model.map(str::to_owned).or(node.ssd.take());
+        if node.ssd.is_some() {
+            place_drives(node, *under);
+        }
         spread(&mut node.pcie.tree, |branch| &mut branch.ssds, *count);
     }
-    let gpu = gpus.get_mut(spec.gpu.as_ref().unwrap_or(&node.gpu));
+    let gpu = gpus.get_mut(spec.gpu.as_ref().map_or(&*node.gpu, Choice::name));
     if let (Some(change), Some(gpu)) = (spec.set.get("gpu"), gpu) {
         let rate = change.rate.map(gb_per_s).filter(possible);
         for (constant, value, slot) in [
@@ -128,6 +134,41 @@ fn spread(tree: &mut [Branch], devices: impl Fn(&mut Branch) -> &mut u32, count:
     }
 }
 
+/// Gives drives places: those of the node's own, or those that are asked for, or of a node without drives the switches of
+/// its GPUs, or else its sockets.
+fn place_drives(node: &mut Node, under: Option<Under>) {
+    let tree = &mut node.pcie.tree;
+    let own: u32 = tree.iter().map(|branch| branch.ssds).sum();
+    let places = match under {
+        None if own > 0 => return,
+        Some(places) => places,
+        None if tree.iter().any(feeds_gpus) => Under::Switches,
+        None => Under::Sockets,
+    };
+    tree.iter_mut().for_each(|branch| branch.ssds = 0);
+    match places {
+        Under::Switches => {
+            tree.iter_mut().filter(|branch| feeds_gpus(branch)).for_each(|branch| branch.ssds = 1);
+        }
+        Under::Sockets => {
+            for socket in 0..node.sockets {
+                let root = format!("socket[{socket}]");
+                match tree.iter_mut().find(|branch| !branch.switch && branch.under == root) {
+                    Some(branch) => branch.ssds = 1,
+                    None => tree.push(Branch { ssds: 1, ..Branch::on(root) }),
+                }
+            }
+        }
+    }
+    let count = Count::new(own.into()).filter(|_| own > 0);
+    spread(tree, |branch| &mut branch.ssds, count);
+}
+
+/// Whether a branch is a switch that GPUs hang on.
+fn feeds_gpus(branch: &Branch) -> bool {
+    branch.switch && branch.gpus > 0
+}
+
 /// The memory of a socket as set; none where nothing is, and `usual` holds.
 pub(super) fn memory(set: &PartChanges, name: &str, usual: HostMemory) -> Option<HostMemory> {
     let gib = of(set, name, |change| change.memory.map(gib));
@@ -142,7 +183,7 @@ pub(super) fn memory(set: &PartChanges, name: &str, usual: HostMemory) -> Option
 /// The PCIe link of a part to what it hangs on: `usual`, or as set.
 pub(super) fn link<'a>(wiring: &Wiring<'a>, set: &'a PartChanges, part: u32, usual: Lanes<'a>) -> Lanes<'a> {
     let part = wiring.name(part);
-    let class = of(set, part, |change| change.class.as_deref());
+    let class = of(set, part, |change| change.class.as_ref().map(Choice::name));
     let class = class.and_then(|name| Some((name, wiring.catalogue.links.get(name)?)));
     let (name, class) = class.unwrap_or((usual.name, usual.class));
     Lanes {
@@ -178,7 +219,6 @@ fn has(node: &Node, kind: &str) -> bool {
     node.pcie.tree.iter().any(|branch| match kind {
         "gpu" => branch.gpus > 0,
         "nic" => branch.nics > 0,
-        "ssd" => branch.ssds > 0,
         "switch" => branch.switch,
         _ => true,
     })
@@ -226,7 +266,8 @@ fn values(
     let gpu = spec
         .gpu
         .as_ref()
-        .or(node.map(|node| &node.gpu))
+        .map(Choice::name)
+        .or(node.map(|node| &*node.gpu))
         .filter(|_| part == "gpu")
         .and_then(|name| catalogue.gpus.get(name));
     let reserved = gpu.map_or(0.0, |gpu| gpu.reserved_gib);
@@ -243,18 +284,43 @@ fn values(
     let unwired = node.is_some_and(|node| node.nvlink == NvLinkFabric::default());
     let nvlinks = change.nvlinks.filter(|links| unwired && links.get() > 0);
     let nvlinks = nvlinks.map(|_| "joins nothing: the node wires no NVLinks".to_owned());
-    [("memory", memory), ("rate", rate), ("nvlinks", nvlinks)].into_iter().filter_map(
-        move |(setting, problem)| {
-            let text = format!("`{setting}` of `{part}` {}", problem?);
-            Some(MachineError::of_setting(format!("set.{part}.{setting}"), text))
-        },
-    )
+    let faults = [("memory", memory), ("rate", rate), ("nvlinks", nvlinks)];
+    faults.into_iter().chain(drives(node, part, change)).filter_map(move |(setting, problem)| {
+        let text = format!("`{setting}` of `{part}` {}", problem?);
+        Some(MachineError::of_setting(format!("set.{part}.{setting}"), text))
+    })
+}
+
+/// Faults of drives that are to be where the node has none, by setting.
+fn drives(node: Option<&Node>, part: &str, change: &PartSettings) -> [(&'static str, Option<String>); 3] {
+    let node = node.filter(|_| part == "ssd");
+    let bare = node.is_some_and(|node| node.pcie.tree.iter().all(|branch| branch.ssds == 0));
+    let needed = |given: bool, what: &str| {
+        let text = || format!("is missing: the node has no drives of its own, so write {what}");
+        (bare && !given).then(text)
+    };
+    let switches = change.under == Some(Under::Switches);
+    let switchless = node.is_some_and(|node| switches && !node.pcie.tree.iter().any(feeds_gpus));
+    [
+        (
+            "model",
+            needed(change.model.is_some(), "a name of `foretrain list ssds`, or a map that describes one"),
+        ),
+        ("count", needed(change.count.is_some(), "how many each node gets")),
+        (
+            "under",
+            switchless.then(|| {
+                "is `switches`, but no GPU of the node hangs on one: write `under: sockets`, or remove it"
+                    .to_owned()
+            }),
+        ),
+    ]
 }
 
 /// Names that the catalogue has not, or not for PCIe.
 fn names(catalogue: &Catalogue, part: &str, change: &PartSettings) -> impl Iterator<Item = UnknownEntry> {
     let Catalogue { nics, ssds, links, .. } = catalogue;
-    let model = change.model.as_deref().and_then(|model| match part {
+    let model = change.model.as_ref().map(Choice::name).and_then(|model| match part {
         "nic" => look_up(nics, "nic", model).err(),
         "ssd" => look_up(ssds, "ssd", model).err(),
         _ => None,
@@ -264,7 +330,7 @@ fn names(catalogue: &Catalogue, part: &str, change: &PartSettings) -> impl Itera
         .filter(|(_, class)| class.kind == LinkKind::Pcie)
         .map(|(name, _)| name.as_str())
         .collect();
-    let class = change.class.as_deref().filter(|name| !pcie.contains(name)).map(|name| {
+    let class = change.class.as_ref().map(Choice::name).filter(|name| !pcie.contains(name)).map(|name| {
         let noun = "PCIe class";
         UnknownEntry { noun, name: name.to_owned(), remedy: remedy(name, &pcie, noun) }
     });

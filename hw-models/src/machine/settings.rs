@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::settings::written::{Scalar, Written};
 use crate::settings::{Bytes, Count, Rate, Share};
 
+use super::described::{Choice, DriveSettings, GpuSettings, LinkSettings};
+
 /// What a model is trained on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -47,9 +49,9 @@ pub struct Cluster {
     /// Name of the network in the catalogue; the node's usual one when absent.
     #[schemars(extend("examples" = ["hdr200-fat-tree"]))]
     pub fabric: Option<String>,
-    /// Name of another GPU than the node's own.
+    /// Another GPU than the node's own: its name in the catalogue, or a map that describes it.
     #[schemars(extend("examples" = ["a100-sxm4-80gb"]))]
-    pub gpu: Option<String>,
+    pub gpu: Option<Choice<GpuSettings>>,
     /// Parts of every node that are not those of the catalogue: `gpu`, `nic`, `ssd`, `switch` and `memory` are all of a
     /// kind, `gpu[3]` is a single one.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
@@ -84,11 +86,14 @@ impl Cluster {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PartSettings {
-    /// Name of another network interface or drive of the catalogue.
+    /// Name of another network interface or drive of the catalogue, or a map that describes a drive.
     #[schemars(extend("examples" = ["connectx-7-ndr400"]))]
-    pub model: Option<String>,
-    /// Network interfaces or drives of a node, spread evenly over the places where it has some.
+    pub model: Option<Choice<DriveSettings>>,
+    /// Network interfaces or drives of a node, spread evenly over the places where it has some. Drives of a node that has
+    /// none hang on the switches of its GPUs, or on its sockets if it has no such switches.
     pub count: Option<Count<0, 4_096>>,
+    /// Place of the drives of a node, where it is not that of the node's own.
+    pub under: Option<Under>,
     /// Size of the memory of each GPU, or of each socket.
     pub memory: Option<Bytes>,
     /// Nominal rate of the memory of a GPU, or what streaming reaches of the memory of a socket.
@@ -97,10 +102,20 @@ pub struct PartSettings {
     pub nvlinks: Option<Count<0, 1_024>>,
     /// Class of the PCIe link to the switch or socket above it, such as `pcie3`.
     #[schemars(extend("examples" = ["pcie3"]))]
-    pub class: Option<String>,
+    pub class: Option<Choice<LinkSettings>>,
     /// Lanes of that link.
     #[schemars(extend("examples" = [8]))]
     pub lanes: Option<Count<1, 16>>,
+}
+
+/// Places of drives in a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Under {
+    /// The PCIe switches that GPUs hang on, so that transfers to those pass no socket.
+    Switches,
+    /// The root ports of the sockets.
+    Sockets,
 }
 
 /// One node of the catalogue; its bare name is enough.
@@ -108,8 +123,8 @@ pub struct PartSettings {
 pub struct SingleNode {
     /// Name of the node in the catalogue.
     pub name: String,
-    /// Name of another GPU than the node's own.
-    pub gpu: Option<String>,
+    /// Another GPU than the node's own.
+    pub gpu: Option<Choice<GpuSettings>>,
     /// Parts that are not those of the catalogue.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub set: IndexMap<String, PartSettings>,
@@ -130,9 +145,9 @@ impl SingleNode {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Parts {
-    /// GPUs, numbered in this order: names, and which of the catalogue each is.
+    /// GPUs, numbered in this order: names, and which of the catalogue each is, or a map that describes it.
     #[schemars(extend("examples" = [{ "gpu0": "a100-sxm4-80gb" }]))]
-    pub gpus: IndexMap<String, String>,
+    pub gpus: IndexMap<String, Choice<GpuSettings>>,
     /// CPU sockets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sockets: Vec<String>,
@@ -151,9 +166,9 @@ pub struct Parts {
     /// Network switches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub network_switches: Vec<String>,
-    /// Drives: names, and which of the catalogue each is.
+    /// Drives: names, and which of the catalogue each is, or a map that describes it.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub ssds: IndexMap<String, String>,
+    pub ssds: IndexMap<String, Choice<DriveSettings>>,
     /// Links.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<PartLink>,
@@ -176,15 +191,15 @@ pub struct SocketMemory {
 }
 
 /// A link between two parts, both directions.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PartLink {
     /// The names of its ends.
     #[schemars(extend("examples" = [["gpu0", "cpu0"]]))]
     pub between: Ends,
-    /// Class in the catalogue, such as `pcie4` or `nvlink3`; none between a network interface and a network switch,
-    /// whose rate is the interface's.
-    pub class: Option<String>,
+    /// Class in the catalogue, such as `pcie4` or `nvlink3`, or a map that describes one; none between a network interface
+    /// and a network switch, whose rate is the interface's.
+    pub class: Option<Choice<LinkSettings>>,
     /// Lanes of PCIe, or number of NVLinks.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub lanes: Count<1, 1_024>,
@@ -238,10 +253,10 @@ struct NodeMap {
     /// Name of the node in the catalogue; `foretrain list machines` has them.
     #[schemars(extend("examples" = ["dgx-a100-80g"]))]
     name: String,
-    /// Name of another GPU than the node's own.
+    /// Another GPU than the node's own: its name in the catalogue, or a map that describes it.
     #[serde(default)]
     #[schemars(extend("examples" = ["a100-sxm4-80gb"]))]
-    gpu: Option<String>,
+    gpu: Option<Choice<GpuSettings>>,
     /// Parts that are not those of the catalogue: `gpu`, `nic`, `ssd`, `switch` and `memory` are all of a kind, `gpu[3]` is
     /// a single one.
     #[serde(default)]

@@ -25,13 +25,13 @@ pub(super) fn build(catalogue: &Catalogue, spec: &Parts) -> Result<NodeGraph, Ve
         wiring.errors.push(MachineError::no_gpus("the machine"));
     }
     for (name, model) in &spec.gpus {
-        wiring.gpu(name.clone(), model);
+        wiring.gpu(name.clone(), model.name());
     }
     for (name, model) in &spec.nics {
         wiring.nic(name.clone(), model);
     }
     for (name, model) in &spec.ssds {
-        wiring.ssd(name.clone(), model);
+        wiring.ssd(name.clone(), model.name());
     }
     for (names, kind) in [
         (&spec.sockets, PartKind::Socket),
@@ -66,7 +66,7 @@ fn join<'a>(wiring: &mut Wiring<'a>, [a, b]: [u32; 2], link: &'a PartLink) {
         (PartKind::Memory, ..) | (_, PartKind::Memory, _) => "a memory is joined to its `socket` only",
         (_, _, None) => "write its `class`; only a nic and a network switch need none",
         (_, _, Some(class)) => {
-            if let Some(lanes) = wiring.link_class(class, link.lanes.get() as u32) {
+            if let Some(lanes) = wiring.link_class(class.name(), link.lanes.get() as u32) {
                 wiring.link(a, b, lanes);
             }
             return;

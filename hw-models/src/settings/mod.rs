@@ -14,7 +14,7 @@ pub use count::Count;
 pub use decimal::Decimal;
 pub use per_stage::PerStage;
 pub use quantity::{
-    Bytes, Dimension, Duration, Factor, Memory, Multiple, Quantity, Rate, Share, Time, Transfer, Unit, Whole,
-    split,
+    Arithmetic, Bytes, Cycles, Dimension, Duration, Energy, Factor, FlopRate, Frequency, Memory, Multiple,
+    Power, Quantity, Rate, Share, Time, Transfer, Unit, Whole, split,
 };
 pub use stage_set::StageSet;

@@ -18,6 +18,12 @@ pub type Duration = Quantity<Time>;
 pub type Bytes = Quantity<Memory>;
 /// Bytes moved per second; its value is in bytes per second.
 pub type Rate = Quantity<Transfer>;
+/// Cycles per second; its value is in hertz.
+pub type Frequency = Quantity<Cycles>;
+/// Floating-point operations per second; its value is in FLOP/s.
+pub type FlopRate = Quantity<Arithmetic>;
+/// Energy per second; its value is in milliwatts.
+pub type Power = Quantity<Energy>;
 /// A share of a whole, `2 %` or `0.02`; its value is in billionths.
 pub type Share = Quantity<Whole>;
 /// A factor on a time, `50 %` or `0.5`; its value is in billionths.
@@ -129,6 +135,48 @@ impl Dimension for Transfer {
     const EXAMPLE: &'static str = "200 GB/s";
 }
 
+/// Cycles in hertz.
+#[derive(Clone, Copy, Debug)]
+pub struct Cycles;
+
+impl Dimension for Cycles {
+    const NOUN: &'static str = "a frequency";
+    const NAME: &'static str = "Frequency";
+    const UNITS: &'static [Unit] =
+        &[unit("Hz", 1), unit("kHz", 1_000), unit("MHz", 1_000_000), unit("GHz", 1_000_000_000)];
+    const BARE: Option<&'static Unit> = None;
+    const EXAMPLE: &'static str = "1410 MHz";
+}
+
+/// Arithmetic in floating-point operations per second.
+#[derive(Clone, Copy, Debug)]
+pub struct Arithmetic;
+
+impl Dimension for Arithmetic {
+    const NOUN: &'static str = "a rate of arithmetic";
+    const NAME: &'static str = "FlopRate";
+    const UNITS: &'static [Unit] = &[
+        unit("FLOP/s", 1),
+        unit("GFLOP/s", 1_000_000_000),
+        unit("TFLOP/s", 1_000_000_000_000),
+        unit("PFLOP/s", 1_000_000_000_000_000),
+    ];
+    const BARE: Option<&'static Unit> = None;
+    const EXAMPLE: &'static str = "312 TFLOP/s";
+}
+
+/// Energy per second in milliwatts.
+#[derive(Clone, Copy, Debug)]
+pub struct Energy;
+
+impl Dimension for Energy {
+    const NOUN: &'static str = "a power";
+    const NAME: &'static str = "Power";
+    const UNITS: &'static [Unit] = &[unit("mW", 1), unit("W", 1_000), unit("kW", 1_000_000)];
+    const BARE: Option<&'static Unit> = None;
+    const EXAMPLE: &'static str = "400 W";
+}
+
 /// A share in billionths.
 #[derive(Clone, Copy, Debug)]
 pub struct Whole;
@@ -182,6 +230,27 @@ impl Rate {
 
     /// The rate in bytes per second.
     pub fn bytes_per_second(self) -> u64 {
+        self.value
+    }
+}
+
+impl Frequency {
+    /// The frequency in hertz.
+    pub fn hertz(self) -> u64 {
+        self.value
+    }
+}
+
+impl FlopRate {
+    /// The rate in FLOP/s.
+    pub fn flop_per_second(self) -> u64 {
+        self.value
+    }
+}
+
+impl Power {
+    /// The power in milliwatts.
+    pub fn milliwatts(self) -> u64 {
         self.value
     }
 }

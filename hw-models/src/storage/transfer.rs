@@ -128,7 +128,7 @@ impl UnderWay<'_> {
             Way::Read => ([memory, end], Direction::ToDevice),
             Way::Write => ([end, memory], Direction::FromDevice),
         };
-        let class = self.machine.gpu_model(end).map(|model| &*model.pcie.class);
+        let class = self.machine.gpu_model(end).map(|model| model.pcie.of_copies());
         let starts = class.and_then(|class| self.copies.get(class));
         let memory = if path.pinned { HostMemory::Pinned } else { HostMemory::Pageable };
         let cost = starts.map(|starts| starts.cost(Copy { direction, memory, synchronised: true }));

@@ -309,14 +309,14 @@ fn all_mistakes_are_reported_with_their_remedies() {
         errors(&cluster("dgx-a100", 1)),
         ["the catalogue has no node `dgx-a100`: did you mean `dgx-a100-80g`?"]
     );
-    let pair = Cluster { gpu: Some("a100-pcie-80g".to_owned()), ..cluster("dgx-a100-80g", 1) };
+    let pair = Cluster { gpu: Some("a100-pcie-80g".into()), ..cluster("dgx-a100-80g", 1) };
     assert!(errors(&pair)[0].contains("`a100-pcie-80gb`"), "{:?}", errors(&pair));
     let large = errors(&cluster("dgx-a100-80g", 16_385));
     assert_eq!(large, ["131080 GPUs are more than the 131072 a machine may have: lower `count`"]);
     let lonely = errors(&cluster("epyc-pcie-8x", 2));
     assert!(lonely[0].contains("network interfaces"), "{lonely:?}");
     let nothing = Cluster {
-        gpu: Some("a100".to_owned()),
+        gpu: Some("a100".into()),
         fabric: Some("hdr100-fat-tree".to_owned()),
         ..cluster("dgx-a100", 2)
     };
@@ -332,7 +332,7 @@ fn all_mistakes_are_reported_with_their_remedies() {
         "{both:?}"
     );
     assert_eq!(both.len(), 2, "parts of an unknown fabric are unknown themselves: {both:?}");
-    let bare = Cluster { gpu: Some("l4".to_owned()), ..cluster("dgx-1v-16g", 1) };
+    let bare = Cluster { gpu: Some("l4".into()), ..cluster("dgx-1v-16g", 1) };
     assert!(
         errors(&bare)[0].starts_with("gpu[0] (`l4`) has 0 NVLinks and is wired with 6"),
         "{:?}",

@@ -109,7 +109,7 @@ fn changes_that_cannot_be_are_reported_at_once() {
     assert_eq!(
         on("epyc-pcie-8x", "nic", "{ count: 2 }"),
         [
-            "the node has no part `nic` to set: its parts are `gpu` and `memory`, or a single one such as `gpu[0]`"
+            "the node has no part `nic` to set: its parts are `gpu`, `ssd` and `memory`, or a single one such as `gpu[0]`"
         ]
     );
     assert_eq!(

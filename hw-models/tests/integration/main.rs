@@ -5,6 +5,7 @@ mod allocator_plain;
 mod catalogue;
 mod collectives;
 mod copies;
+mod described;
 mod framework;
 mod host;
 mod kernels;

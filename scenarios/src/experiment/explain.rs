@@ -22,6 +22,10 @@ pub(super) fn explain(
     place: Option<&dyn Fn(&str) -> String>,
 ) -> String {
     let mut settings = reports::json::value(&resolved.scenario).unwrap_or_default();
+    if let (None, Some(machine)) = (place, &resolved.scenario.machine) {
+        let complete = machine.complete(resolved.scenario.constants.devices());
+        settings["machine"] = reports::json::value(&complete).unwrap_or_default();
+    }
     for path in meaningless(&resolved.scenario) {
         let (above, key) = path.rsplit_once('.').unwrap_or(("", path));
         let place = if above.is_empty() { Some(&mut settings) } else { settings.get_mut(above) };
@@ -91,9 +95,19 @@ impl Writer<'_> {
         let nearest = self.resolved.tree.nearest(path);
         // A bare name stands for the whole map around it.
         match (self.resolved.tree.at(path), &nearest.value) {
-            (None, Value::Map(_)) => "default".to_owned(),
+            (None, Value::Map(_)) => {
+                self.like(path).map_or("default".to_owned(), |like| format!("derived: from `{like}`"))
+            }
             _ => written(nearest, self.sources),
         }
+    }
+}
+
+impl Writer<'_> {
+    /// The part of the catalogue that a part of the machine is described as like.
+    fn like(&self, path: &[String]) -> Option<&str> {
+        let above = (1..path.len()).rev().filter(|_| path[0] == "machine");
+        above.filter_map(|depth| self.resolved.tree.at(&path[..depth])?.child("like")?.as_text()).next()
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) fn constants(scenario: &Scenario) -> Vec<ConstantOrigin> {
     let mut constants = of_machine(&machine);
     let first = machine.gpu(0);
     if let (Some(name), Some(gpu)) = (machine.part(first).model, machine.gpu_model(first))
-        && let Ok(parameters) = scenario.constants.kernels().parameters(name, &gpu.architecture)
+        && let Ok(parameters) = scenario.constants.kernels().of(name, gpu)
     {
         let parameters = parameters.in_training(plans::machine::libraries(scenario));
         constants.extend(of_kernels(scenario, name, &parameters));

@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 
 use calibration::overlay::COLLECTIVES;
+use hw_models::catalogue::Gpu;
 use hw_models::kernels::Spread;
 use sim_core::time::Time;
 use workloads::account::{Account, TimeModel};
@@ -34,8 +35,8 @@ const TRANSFER: f64 = 0.1;
 #[derive(Clone, Copy)]
 pub(super) struct Evidence<'a> {
     pub(super) constants: &'a Constants,
-    /// The GPU of its ranks.
-    pub(super) gpu: &'a str,
+    /// The GPU of its ranks, by its name and its entry.
+    pub(super) gpu: (&'a str, &'a Gpu),
     pub(super) launch: Launch,
 }
 
@@ -99,7 +100,7 @@ mod tests {
     const PRODUCTS: TimeModel = TimeModel::Kernel(KernelClass::Gemm(Dtype::Bf16));
 
     fn usual(constants: &Constants) -> Evidence<'_> {
-        Evidence { constants, gpu: GPU, launch: Launch::Eager }
+        Evidence { constants, gpu: (GPU, &catalogue::devices().gpus[GPU]), launch: Launch::Eager }
     }
 
     /// Half the width of `ln T`.

@@ -84,7 +84,7 @@ impl Measured<'_> {
     fn interval(&self, summary: &RunSummary, step_time_s: f64) -> Option<[f64; 2]> {
         let machine = plans::machine::of(self.scenario).ok()?;
         let hardware = plans::machine::hardware(&machine, self.scenario);
-        let (gpu, _) = hardware.gpu().ok()?;
+        let gpu = hardware.gpu().ok()?;
         let launch = self.scenario.software.as_ref().map_or(Launch::Eager, Software::launched);
         let evidence = Evidence { constants: &self.scenario.constants, gpu, launch };
         let path = &summary.critical_path_s;

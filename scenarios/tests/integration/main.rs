@@ -7,6 +7,7 @@ mod calibrations;
 mod cases;
 mod choices;
 mod critical_path;
+mod described;
 mod effort;
 mod expectations;
 mod found;

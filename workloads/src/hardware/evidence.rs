@@ -97,8 +97,11 @@ impl Hardware<'_> {
     /// The weakest evidence for copies between a GPU and its host.
     pub(crate) fn host_copies_origin(&self) -> Origin {
         let of_class = |gpu: &Gpu| {
-            let starts = self.copies.get(&gpu.pcie.class)?.provenance.origin;
-            Some(self.catalogue.links.get(&gpu.pcie.class)?.sources.of("copies").origin.max(starts))
+            // Copies over a class that is described are as those of the class that it is like.
+            let own = if gpu.pcie.like.is_some() { Origin::Estimate } else { Origin::MeasuredHere };
+            let class = gpu.pcie.of_copies();
+            let starts = self.copies.get(class)?.provenance.origin;
+            Some(self.catalogue.links.get(class)?.sources.of("copies").origin.max(starts).max(own))
         };
         self.gpu().ok().and_then(|(_, gpu)| of_class(gpu)).unwrap_or(Origin::Estimate)
     }

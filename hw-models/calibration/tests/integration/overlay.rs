@@ -325,7 +325,8 @@ fn kernels_that_were_measured_take_the_place_of_constants_corrections_and_spread
     assert!(after.corrections[&class].anchors.is_empty(), "they correct another formula");
     assert_eq!(after.stream, before.stream);
     // 7 % are 1.645 standard deviations around a mean of 0, which 20 rows tell to a root of 20 of that.
-    let Spread { bias, scatter } = overlay.spreads.of(&overlay.devices, "t4", class);
+    let Spread { bias, scatter } =
+        overlay.spreads.of(&overlay.devices, ("t4", &overlay.devices.gpus["t4"]), class);
     assert!((scatter - 0.07 / 1.645).abs() < 1e-12 && (bias - scatter / 20_f64.sqrt()).abs() < 1e-12);
     let within = overlay.replaced["gemm-fp32 kernels of t4"].within;
     assert!((within - 1.645 * bias.hypot(scatter)).abs() < 1e-12);

@@ -1,6 +1,7 @@
 //! Changes of a scenario that may make it fit, in the order in which they are tried: what costs
 //! least comes first.
 
+use hw_models::machine::{Choice, GpuSettings};
 use workloads::passes::Saving;
 
 use crate::plans;
@@ -238,7 +239,12 @@ impl Before<'_> {
         match self.scenario.machine.as_ref()? {
             Machine::Cluster(cluster) => Some(said("machine.cluster.count", &(cluster.count.get() * times))),
             Machine::Node(SingleNode { name, gpu, set, degrade }) if set.is_empty() && degrade.is_empty() => {
-                let gpu = gpu.as_ref().map_or(String::new(), |gpu| format!(", gpu: {gpu}"));
+                // A JSON text is one in YAML, too.
+                let written = |gpu: &Choice<GpuSettings>| match gpu {
+                    Choice::Named(name) => name.clone(),
+                    Choice::Described(gpu) => reports::json::value(gpu).unwrap_or_default().to_string(),
+                };
+                let gpu = gpu.as_ref().map_or(String::new(), |gpu| format!(", gpu: {}", written(gpu)));
                 Some(said("machine", &format!("{{ cluster: {{ node: {name}, count: {times}{gpu} }} }}")))
             }
             Machine::Node(_) | Machine::Parts(_) => None,

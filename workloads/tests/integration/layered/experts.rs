@@ -146,7 +146,7 @@ fn a_step_ends_as_if_the_host_waited_for_each_mask() {
         serde_yaml::from_str(text).unwrap()
     }
     let catalogue = Catalogue::embedded(serde_yaml::Deserializer::from_str).unwrap();
-    let gpus = [("gpu".to_owned(), "a100-sxm4-80gb".to_owned())].into();
+    let gpus = [("gpu".to_owned(), "a100-sxm4-80gb".into())].into();
     let machine = Machine::from_parts(&catalogue, &Parts { gpus, ..Parts::default() }).unwrap();
     let (kernels, collectives): (KernelCatalogue, CollectiveCatalogue) = (parse(KERNELS), parse(COLLECTIVES));
     let mut host: HostCosts = parse(HOST);

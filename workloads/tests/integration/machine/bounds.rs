@@ -73,7 +73,7 @@ fn round_trip(ran: &Ran, stage: u32) -> Time {
 #[test]
 fn a_single_gpu_takes_the_sum_of_its_operators() {
     let world = World::dgx_a100(1);
-    let gpus = [("gpu".to_owned(), "a100-sxm4-80gb".to_owned())].into();
+    let gpus = [("gpu".to_owned(), "a100-sxm4-80gb".into())].into();
     let parts = Parts { gpus, ..Parts::default() };
     let machine = Machine::from_parts(&world.catalogue, &parts).unwrap();
     let hardware = world.hardware(&machine);

@@ -25,7 +25,7 @@ use crate::plans::schedules;
 #[test]
 fn a_visit_ends_as_if_each_operator_waited_for_its_own_launch() {
     let mut world = World::dgx_a100(1);
-    let gpus = [("gpu".to_owned(), "a100-sxm4-80gb".to_owned())].into();
+    let gpus = [("gpu".to_owned(), "a100-sxm4-80gb".into())].into();
     let parts = Parts { gpus, ..Parts::default() };
     let machine = Machine::from_parts(&world.catalogue, &parts).unwrap();
     // From hardly waiting for the host to wholly.

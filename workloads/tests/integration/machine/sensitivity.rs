@@ -12,7 +12,7 @@ use super::{Ran, TransformerPlan, World, gpt, plan, sum};
 #[test]
 fn without_nvlink_communication_takes_over() {
     let plan = plan(gpt(4), [8, 1, 1], 4);
-    let cluster = Cluster { gpu: Some("a100-pcie-80gb".to_owned()), ..Cluster::new("epyc-pcie-8x", 1) };
+    let cluster = Cluster { gpu: Some("a100-pcie-80gb".into()), ..Cluster::new("epyc-pcie-8x", 1) };
     let (nvlink, pcie) = (World::dgx_a100(1).completed(&plan), World::of(cluster).completed(&plan));
     let spent = |ran: &Ran, name| ran.spent(0, 0, name).as_secs();
     let ratio = |name| spent(&pcie, name) / spent(&nvlink, name);
@@ -91,7 +91,7 @@ fn half_a_link_slows_what_crosses_it_and_nothing_else() {
 #[test]
 fn half_an_nvlink_or_pcie_link_slows_the_way_in_its_direction() {
     let plan = plan(gpt(4), [1, 2, 2], 4);
-    let pcie = Cluster { gpu: Some("a100-pcie-80gb".to_owned()), ..Cluster::new("epyc-pcie-8x", 1) };
+    let pcie = Cluster { gpu: Some("a100-pcie-80gb".into()), ..Cluster::new("epyc-pcie-8x", 1) };
     for (world, middle) in [(World::dgx_a100(1), "nvswitch"), (World::of(pcie), "socket[0]")] {
         let whole = world.completed(&plan);
         let line = |from: &str, to: &str| format!("{{ link: 'node[0].{from} -> node[0].{to}', rate: 50 % }}");
