@@ -9,11 +9,15 @@
 //! where `share` is what each direction keeps of its own rate while the other is busy: a half where that is not known. Each direction is a
 //! port, so that they get the same time however many requests each has. While a cache takes what is written, writes take time at its
 //! rate.
+//!
+//! A drive that throttles has a *heat*, in seconds of its reads, too: a token bucket that work at full rate empties, and that
+//! fills again by as much as the hot drive does. Once it is empty, both directions together keep the throttled share.
 
 use std::collections::BTreeMap;
 
+use sim_core::fixed::Rate;
 use sim_core::id::{CauseId, FluidId};
-use sim_core::platform::{Demand, Platform};
+use sim_core::platform::{Bucket, Demand, Platform};
 
 use crate::catalogue::Ssd;
 use crate::machine::{Machine, MachineResources, NoRoute, PartId, Transfers, join};
@@ -37,6 +41,8 @@ pub struct Storage<'a> {
     links: Transfers<'a>,
     /// The time of each drive, by direction.
     times: BTreeMap<PartId, [Demand; 2]>,
+    /// The heat of each drive that throttles.
+    heats: BTreeMap<PartId, FluidId>,
     operations: BTreeMap<(PartId, Way), FluidId>,
 }
 
@@ -47,7 +53,14 @@ impl<'a> Storage<'a> {
     /// Nothing is shared yet. Time lost where transfers meet counts under `cause`.
     pub const fn new(machine: &'a Machine, cause: CauseId) -> Self {
         let links = Transfers::new(machine, cause);
-        Self { machine, cause, links, times: BTreeMap::new(), operations: BTreeMap::new() }
+        Self {
+            machine,
+            cause,
+            links,
+            times: BTreeMap::new(),
+            heats: BTreeMap::new(),
+            operations: BTreeMap::new(),
+        }
     }
 
     /// What copies that do not touch a drive share with those that do.
@@ -82,6 +95,7 @@ impl<'a> Storage<'a> {
             if let Some(model) = self.machine.drive_model(drive) {
                 let operation = requests.block.min(array.chunk) as f64;
                 of_member.push(self.time(platform, drive, model)[way as usize]);
+                of_member.extend(self.heat(platform, drive, model, way));
                 of_member.extend(self.operations(platform, drive, model, way, operation));
                 let rate = way.bytes_per_s(model).unwrap_or_else(|| self.machine.bytes_per_s(&route));
                 let rate = requests.bytes_per_s(model, way, rate, [members.len() as u64, array.chunk]);
@@ -98,15 +112,32 @@ impl<'a> Storage<'a> {
     fn time(&mut self, platform: &mut Platform, drive: PartId, model: &Ssd) -> [Demand; 2] {
         let (machine, cause) = (self.machine, self.cause);
         *self.times.entry(drive).or_insert_with(|| {
-            let link = machine.links_from(drive).next();
-            let rates =
-                link.map_or([1e15; 2], |link| [link, link.reverse()].map(|way| machine.capacity(way)));
-            let [read, write] = [rates[0], rates[1].max(burst(model))];
-            let both = 2.0 * model.mixed_share.unwrap_or(0.5).max(0.5);
+            let [read, write] = rates(machine, drive);
             let name = format!("{}.time", machine.part(drive).name);
-            let fluid = platform.fluid(name, read * both, cause);
+            let fluid = platform.fluid(name, read * both(model), cause);
             [1.0, read / write].map(|takes| Demand::on(fluid).coefficient(takes).port(platform.port()))
         })
+    }
+
+    /// The heat of a drive that throttles. Reads at full rate alone make it hot after as many bytes as the drive says, of which
+    /// it gives off the throttled share meanwhile.
+    fn heat(&mut self, platform: &mut Platform, drive: PartId, model: &Ssd, way: Way) -> Option<Demand> {
+        let (machine, cause) = (self.machine, self.cause);
+        let (after, kept) = model.throttle_after_gb.zip(model.throttled_share.filter(|&kept| kept < 1.0))?;
+        let [read, write] = rates(machine, drive);
+        let fluid = *self.heats.entry(drive).or_insert_with(|| {
+            let fluid = platform.fluid(format!("{}.heat", machine.part(drive).name), read * kept, cause);
+            let volume = after * 1e9 * (1.0 - kept);
+            let burst = Rate::per_second(read * both(model));
+            let cold = (volume >= 1.0).then_some(Bucket { burst, volume: volume as u64 });
+            platform.fluids[fluid.index()].bucket = cold;
+            fluid
+        });
+        let takes = match way {
+            Way::Read => 1.0,
+            Way::Write => read / write,
+        };
+        Some(Demand::on(fluid).coefficient(takes))
     }
 
     fn operations(
@@ -163,9 +194,16 @@ impl Way {
     }
 }
 
-/// What is written while the cache lasts (byte/s); 0 without a cache.
-fn burst(drive: &Ssd) -> f64 {
-    drive.write_cache_gb.and(drive.burst_write_gb_per_s).map_or(0.0, |rate| rate * 1e9)
+/// Reads of a drive and writes to it, the latter while a cache lasts (byte/s), after `degrade`.
+fn rates(machine: &Machine, drive: PartId) -> [f64; 2] {
+    let Some(out) = machine.links_from(drive).next() else { return [1e15; 2] };
+    let [read, write] = [out, out.reverse()].map(|way| machine.capacity(way));
+    [read, write.max(machine.burst_write(out.reverse()).unwrap_or_default())]
+}
+
+/// What both directions of a drive do together, of what one does alone.
+fn both(drive: &Ssd) -> f64 {
+    2.0 * drive.mixed_share.unwrap_or(0.5).max(0.5)
 }
 
 /// A member's part of a demand, with the weight of as much as goes through it.

@@ -134,6 +134,49 @@ fn writes_are_fast_until_the_cache_is_full() {
     close(&[seconds(100), seconds(113), seconds(200)], &[25.0, 28.25, 28.25 + 58.0], 1e-3);
 }
 
+#[test]
+fn a_hot_drive_throttles_both_ways_and_cools_when_idle() {
+    let (path, gb) = (path("direct"), GB);
+    let hot_after = |after: f64| {
+        machine(|drive| (drive.throttle_after_gb, drive.throttled_share) = (Some(after), Some(0.4)))
+    };
+    let one = |machine: &Machine, way, bytes: u64| {
+        rates(machine, &[(&array(machine, [0]), way, "memory[0]")], &path, bytes)[0]
+    };
+    // 60 GB at 6 GB/s, then 60 GB at 2.4 GB/s; writes of as long a time, at half the rate.
+    let drive = hot_after(60.0);
+    close(&[one(&drive, Way::Read, 60 * gb), one(&drive, Way::Read, 120 * gb)], &[6.0, 120.0 / 35.0], 1e-3);
+    close(&[one(&drive, Way::Write, 30 * gb), one(&drive, Way::Write, 60 * gb)], &[3.0, 60.0 / 35.0], 1e-3);
+    // Reads and writes share the heat as they share the time.
+    let both =
+        [(&array(&drive, [0]), Way::Read, "memory[0]"), (&array(&drive, [0]), Way::Write, "memory[0]")];
+    let shared = rates(&drive, &both, &path, 120 * gb);
+    assert!(shared[0] < 120.0 / 35.0 && shared[1] < 1.2, "{shared:?}");
+    // Hot from the start, and never hot.
+    close(&[one(&hot_after(0.0), Way::Read, gb)], &[2.4], 1e-3);
+    let cool = machine(|drive| (drive.throttle_after_gb, drive.throttled_share) = (Some(1.0), Some(1.0)));
+    close(&[one(&cool, Way::Read, 60 * gb)], &[6.0], 1e-3);
+}
+
+#[test]
+fn a_degraded_drive_is_slow_in_its_cache_too() {
+    let mut catalogue: Catalogue = catalogue();
+    let drive = catalogue.ssds.get_mut("samsung-pm9a3-u2-3840gb").unwrap();
+    (drive.write_gb_per_s, drive.burst_write_gb_per_s) = (Some(1.0), Some(4.0));
+    (drive.write_cache_gb, drive.write_kiops) = (Some(40.0), None);
+    let (path, gb) = (path("direct"), GB);
+    let write = |spec: &Cluster, bytes| {
+        let machine = Machine::build(&catalogue, spec).unwrap();
+        rates(&machine, &[(&array(&machine, [0]), Way::Write, "memory[0]")], &path, bytes)[0]
+    };
+    let whole = Cluster::new("dgx-a100-80g", 1);
+    let line = yaml("{ part: 'node[0].ssd[0]', rate: 50 % }");
+    let half = Cluster { degrade: vec![line], ..whole.clone() };
+    for bytes in [20 * gb, 40 * gb, 80 * gb] {
+        close(&[write(&half, bytes)], &[write(&whole, bytes) / 2.0], 1e-3);
+    }
+}
+
 /// Little's law: one request of 64 KiB that takes 100 us and 64 KiB at 2 GB/s; many reach the rate of the drive, or its operations.
 #[test]
 fn outstanding_requests_limit_what_a_drive_gives() {
