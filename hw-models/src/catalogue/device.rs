@@ -94,7 +94,8 @@ pub struct Pcie {
     pub class: String,
     /// Number of lanes.
     pub lanes: u32,
-    /// Class of the catalogue whose copies start as its own do, where a scenario describes the class as like that one.
+    /// Class of the catalogue whose copies start as its own do, where a scenario describes the
+    /// class as like that one.
     #[serde(skip)]
     pub like: Option<String>,
 }
@@ -148,7 +149,7 @@ pub struct Ssd {
     /// Latency of one write alone (us).
     #[serde(default)]
     pub write_latency_us: Option<f64>,
-    /// What moves over a cold drive at its full rate before it is hot (GB of reads, or writes that take as long).
+    /// Bytes read at full rate until a cold drive is hot, or writes that take as long (GB).
     #[serde(default)]
     pub throttle_after_gb: Option<f64>,
     /// Share of its rates that a hot drive keeps.

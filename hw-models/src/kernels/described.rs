@@ -1,4 +1,5 @@
-//! Kernels of GPUs that a scenario describes: those of the GPU that one is like, at its own peaks and rates.
+//! Kernels of GPUs that a scenario describes: those of the GPU that one is like, at its own peaks
+//! and rates.
 
 use crate::catalogue::Gpu;
 use crate::provenance::Provenance;
@@ -6,7 +7,8 @@ use crate::provenance::Provenance;
 use super::{KernelCatalogue, KernelError, KernelParameters};
 
 impl KernelCatalogue {
-    /// The parameters of a GPU by its name; of one that is described as like another, that one's as estimates.
+    /// The parameters of a GPU by its name; of one that is described as like another, that one's as
+    /// estimates.
     ///
     /// # Errors
     /// When its generation is unknown.

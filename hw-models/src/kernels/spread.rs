@@ -86,9 +86,10 @@ impl Spreads {
         }
     }
 
-    /// How uncertain kernels of a class on a GPU are, by its name and its entry. What it has no table for is carried over from
-    /// the nearest GPU that has one; a class that no GPU has, from another of its kind, as if from a sister at best. A GPU that
-    /// is described as like another is its sister at best.
+    /// How uncertain kernels of a class on a GPU are, by its name and its entry. What it has no
+    /// table for is carried over from the nearest GPU that has one; a class that no GPU has, from
+    /// another of its kind, as if from a sister at best. A GPU that is described as like another is
+    /// its sister at best.
     pub fn of(&self, catalogue: &Catalogue, (device, gpu): (&str, &Gpu), class: KernelClass) -> Spread {
         if let Some(&spread) = self.here.get(&(device.to_owned(), class)) {
             return spread;

@@ -191,8 +191,8 @@ impl Machine {
         self.graph.drives.iter().find(|(part, _)| *part == local).map(|(_, model)| model)
     }
 
-    /// Rate of writes to the drive that a link leads to while its cache lasts (byte/s), after `degrade`. `None`: it has no
-    /// cache that is known.
+    /// Rate of writes to the drive that a link leads to while its cache lasts (byte/s), after
+    /// `degrade`. `None`: it has no cache that is known.
     pub fn burst_write(&self, into: DirectedLink) -> Option<f64> {
         let link = self.link(into);
         let drive = self.drive_model(link.to)?;

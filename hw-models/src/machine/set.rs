@@ -134,8 +134,8 @@ fn spread(tree: &mut [Branch], devices: impl Fn(&mut Branch) -> &mut u32, count:
     }
 }
 
-/// Gives drives places: those of the node's own, or those that are asked for, or of a node without drives the switches of
-/// its GPUs, or else its sockets.
+/// Gives drives places: those of the node's own, or those that are asked for, or of a node without
+/// drives the switches of its GPUs, or else its sockets.
 fn place_drives(node: &mut Node, under: Option<Under>) {
     let tree = &mut node.pcie.tree;
     let own: u32 = tree.iter().map(|branch| branch.ssds).sum();

@@ -86,11 +86,13 @@ impl Cluster {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PartSettings {
-    /// Name of another network interface or drive of the catalogue, or a map that describes a drive.
+    /// Name of another network interface or drive of the catalogue, or a map that describes a
+    /// drive.
     #[schemars(extend("examples" = ["connectx-7-ndr400"]))]
     pub model: Option<Choice<DriveSettings>>,
-    /// Network interfaces or drives of a node, spread evenly over the places where it has some. Drives of a node that has
-    /// none hang on the switches of its GPUs, or on its sockets if it has no such switches.
+    /// Network interfaces or drives of a node, spread evenly over the places where it has some.
+    /// Drives of a node that has none hang on the switches of its GPUs, or on its sockets if it has
+    /// no such switches.
     pub count: Option<Count<0, 4_096>>,
     /// Place of the drives of a node, where it is not that of the node's own.
     pub under: Option<Under>,
@@ -145,7 +147,8 @@ impl SingleNode {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Parts {
-    /// GPUs, numbered in this order: names, and which of the catalogue each is, or a map that describes it.
+    /// GPUs, numbered in this order: names, and which of the catalogue each is, or a map that
+    /// describes it.
     #[schemars(extend("examples" = [{ "gpu0": "a100-sxm4-80gb" }]))]
     pub gpus: IndexMap<String, Choice<GpuSettings>>,
     /// CPU sockets.
@@ -197,8 +200,8 @@ pub struct PartLink {
     /// The names of its ends.
     #[schemars(extend("examples" = [["gpu0", "cpu0"]]))]
     pub between: Ends,
-    /// Class in the catalogue, such as `pcie4` or `nvlink3`, or a map that describes one; none between a network interface
-    /// and a network switch, whose rate is the interface's.
+    /// Class in the catalogue, such as `pcie4` or `nvlink3`, or a map that describes one; none
+    /// between a network interface and a network switch, whose rate is the interface's.
     pub class: Option<Choice<LinkSettings>>,
     /// Lanes of PCIe, or number of NVLinks.
     #[serde(default = "one", skip_serializing_if = "is_one")]

@@ -10,8 +10,9 @@
 //! port, so that they get the same time however many requests each has. While a cache takes what is written, writes take time at its
 //! rate.
 //!
-//! A drive that throttles has a *heat*, in seconds of its reads, too: a token bucket that work at full rate empties, and that
-//! fills again by as much as the hot drive does. Once it is empty, both directions together keep the throttled share.
+//! A drive that throttles has a *heat*, in seconds of its reads, too: a token bucket that work at
+//! full rate empties, and that fills again by as much as the hot drive does. Once it is empty, both
+//! directions together keep the throttled share.
 
 use std::collections::BTreeMap;
 
@@ -119,8 +120,8 @@ impl<'a> Storage<'a> {
         })
     }
 
-    /// The heat of a drive that throttles. Reads at full rate alone make it hot after as many bytes as the drive says, of which
-    /// it gives off the throttled share meanwhile.
+    /// The heat of a drive that throttles. Reads at full rate alone make it hot after as many bytes
+    /// as the drive says, of which it gives off the throttled share meanwhile.
     fn heat(&mut self, platform: &mut Platform, drive: PartId, model: &Ssd, way: Way) -> Option<Demand> {
         let (machine, cause) = (self.machine, self.cause);
         let (after, kept) = model.throttle_after_gb.zip(model.throttled_share.filter(|&kept| kept < 1.0))?;

@@ -81,7 +81,8 @@ fn faster_figures_never_slow_a_step() {
         let gpu = format!("machine.cluster.gpu={{ like: a100-pcie-40gb, {faster} }}");
         assert!(time(&[&gpu]) <= before, "{faster}");
     }
-    // What has left in time comes back, what has not may stay: with that, slow writes can save reads.
+    // What has left in time comes back, what has not may stay: with that, slow writes can save
+    // reads.
     let before = time(&[WAITS]);
     for faster in ["read: 7 GB/s, write: 6 GB/s", "write_iops: 900000", "read_latency: 1 us"] {
         let drive = format!("machine.cluster.set.ssd.model={{ like: samsung-pm9a3-u2-3840gb, {faster} }}");
@@ -89,7 +90,8 @@ fn faster_figures_never_slow_a_step() {
     }
 }
 
-/// Two drives write what one kind of activations needs in a step; hot from the start they take longer.
+/// Two drives write what one kind of activations needs in a step; hot from the start they take
+/// longer.
 #[test]
 fn hot_and_degraded_drives_slow_a_step_and_never_speed_it_up() {
     let throttled = |after: &str| {

@@ -100,6 +100,41 @@ training: { micro_batch: 8, accumulate: 2 }
 ",
     ),
     (
+        "described",
+        "name: described
+machine:
+  cluster:
+    node: dgx-a100-80g
+    count: 1
+    gpu: { like: a100-sxm4-80gb }
+    set: { ssd: { model: { like: samsung-pm9a3-u2-3840gb } } }
+model: { transformer: { preset: gpt2 } }
+training: { micro_batch: 1, accumulate: 4, sequence: 1024 }
+",
+    ),
+    (
+        "described-node",
+        "name: described
+machine: { node: { name: dgx-a100-80g, gpu: { like: a100-sxm4-80gb }, set: { ssd: { model: { like: samsung-pm9a3-u2-3840gb } } } } }
+model: { transformer: { preset: gpt2 } }
+training: { micro_batch: 1, accumulate: 4, sequence: 1024 }
+",
+    ),
+    (
+        "described-parts",
+        "name: described
+machine:
+  parts:
+    gpus: { nvme: { like: rtx-3090 } }
+    ssds: { nvme0: samsung-pm9a3-u2-3840gb }
+    sockets: [cpu]
+    memories: { dram: { socket: cpu, memory: 128 GiB, rate: 40 GB/s } }
+    links: [{ between: [nvme, cpu], class: pcie4, lanes: 16 }]
+model: { transformer: { preset: gpt2 } }
+training: { micro_batch: 1, accumulate: 4, sequence: 1024 }
+",
+    ),
+    (
         "parts",
         "name: parts
 machine:

@@ -14,7 +14,8 @@ use crate::model::transformer::Work;
 #[derive(Debug, Default)]
 pub(crate) struct Devices(Mutex<Vec<(DeviceKind, Arc<Device>)>>);
 
-/// Facts that tell devices of a catalogue apart: a machine may change those of its nodes, or describe its own.
+/// Facts that tell devices of a catalogue apart: a machine may change those of its nodes, or
+/// describe its own.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct DeviceKind {
     pub(super) name: String,

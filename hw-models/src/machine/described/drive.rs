@@ -57,11 +57,13 @@ pub struct DriveSettings {
     pub throttle: Option<Throttle>,
 }
 
-/// Throttling of a hot drive: work at full rate heats it, work at the throttled rate keeps it hot, and idle time cools it.
+/// Throttling of a hot drive: work at full rate heats it, work at the throttled rate keeps it hot,
+/// and idle time cools it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Throttle {
-    /// Bytes read at full rate until a cold drive is hot, or writes that take as long; 0 B: it is hot from the start.
+    /// Bytes read at full rate until a cold drive is hot, or writes that take as long; 0 B: it is
+    /// hot from the start.
     #[schemars(extend("examples" = ["200 GB"]))]
     pub after: Bytes,
     /// Share of its rates that a hot drive keeps.

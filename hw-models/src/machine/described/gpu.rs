@@ -17,7 +17,8 @@ use super::{Choice, Description, DescriptionFault, LinkSettings, PortSettings, R
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "DescribedGpu")]
 pub struct GpuSettings {
-    /// GPU of the catalogue that it is like: figures that are not given, and the efficiency of its kernels, are that one's.
+    /// GPU of the catalogue that it is like: figures that are not given, and the efficiency of its
+    /// kernels, are that one's.
     #[schemars(extend("examples" = ["rtx-3090"]))]
     pub like: Option<String>,
     /// Name in results; `like-NAME` when absent.
@@ -87,7 +88,8 @@ pub struct NvLinkSettings {
     pub links: Option<Count<0, 1_024>>,
 }
 
-/// Memory that a context takes (GiB), and the share of it that the driver keeps: what most GPUs of the catalogue do.
+/// Memory that a context takes (GiB), and the share of it that the driver keeps: what most GPUs of
+/// the catalogue do.
 const CONTEXT_GIB: f64 = 0.5;
 const OF_DRIVER: f64 = 0.01;
 
@@ -179,7 +181,8 @@ impl GpuSettings {
         reading.lacking(Self::NOUN, &given);
     }
 
-    /// The GPU that it takes figures from which nobody gives: that which it is like, or the first of its generation.
+    /// The GPU that it takes figures from which nobody gives: that which it is like, or the first
+    /// of its generation.
     fn kin<'c>(
         &self,
         catalogue: &'c Catalogue,
@@ -315,8 +318,8 @@ struct Figures {
 }
 
 impl Figures {
-    /// Peak rates. SMs of a generation do as much in a clock, so that rates of which nothing is given are `faster` as SMs
-    /// and clock are.
+    /// Peak rates. SMs of a generation do as much in a clock, so that rates of which nothing is
+    /// given are `faster` as SMs and clock are.
     fn peaks(&self, like: Option<&Gpu>, (kin, faster): (&Gpu, f64)) -> PeakRates {
         let Self { fp16, bf16, fp8, tf32, .. } = *self;
         let known = |rate: fn(&PeakRates) -> Option<f64>| rate(&like?.peak_tflops);

@@ -11,8 +11,8 @@ use crate::settings::{Count, Duration, Rate};
 use super::super::set::gb_per_s;
 use super::{Choice, Description, DescriptionFault, Reading, quantity};
 
-/// A class of links that the catalogue lacks. Rates are of one direction: of 16 lanes of PCIe, of one NVLink, or of all links
-/// between two sockets.
+/// A class of links that the catalogue lacks. Rates are of one direction: of 16 lanes of PCIe, of
+/// one NVLink, or of all links between two sockets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "DescribedLink")]
@@ -27,7 +27,8 @@ pub struct LinkSettings {
     pub kind: Option<ClassKind>,
     /// Rate of its wires after line coding, which keeps its ratio to `rate` when absent.
     pub nominal: Option<Rate>,
-    /// Rate of large transfers, at the efficiency of `like` when absent. Copies of devices keep their ratio to it.
+    /// Rate of large transfers, at the efficiency of `like` when absent. Copies of devices keep
+    /// their ratio to it.
     pub rate: Option<Rate>,
     /// Time to cross one link.
     pub latency: Option<Duration>,

@@ -1,8 +1,9 @@
-//! Parts that the catalogue lacks, described in place of a name: a part of the catalogue that they are like, and their
-//! own figures.
+//! Parts that the catalogue lacks, described in place of a name: a part of the catalogue that they
+//! are like, and their own figures.
 //!
-//! A machine is built on a copy of the catalogue that has them as entries. Figures that are not given are those of the
-//! part that it is like; rates that are not given follow from those that are, at the efficiency of that part.
+//! A machine is built on a copy of the catalogue that has them as entries. Figures that are not
+//! given are those of the part that it is like; rates that are not given follow from those that
+//! are, at the efficiency of that part.
 
 mod drive;
 mod gpu;
