@@ -24,12 +24,14 @@ static ALLOCATOR: Counting = Counting;
 /// machine. The largest case, a mixture of experts of 4,096 layers, holds 54 MB and asks for 7.3 GB.
 const HELD_MAX: usize = 256 << 20;
 const ASKED_MAX: usize = 16 << 30;
-/// Settings that are right in none of the files with any of the numbers: layers over images in a decoder of tokens, links of parts
-/// that have none, sizes that 1 does not divide, lists of one where a file needs more, the queue of a trace.
-const USELESS_MAX: usize = 39;
+/// Settings that are right in none of the files with any of the numbers: layers over images in a
+/// decoder of tokens, links of parts that have none, drives described in place of GPUs and network
+/// interfaces, sizes that 1 does not divide, lists of one where a file needs more, the queue of a
+/// trace.
+const USELESS_MAX: usize = 53;
 
 /// Files that have a use for the settings: those of each kind of model.
-const BASES: [(&str, &str); 10] = [
+const BASES: [(&str, &str); 13] = [
     (
         "profile",
         "name: profile
