@@ -75,10 +75,13 @@ impl Sources {
         Self { default: Provenance::written(), constants: IndexMap::new() }
     }
 
-    /// Of an entry that a user described: `given` is as written, the rest as that of another.
-    pub fn described(from: &str, given: impl IntoIterator<Item = &'static str>) -> Self {
-        let written = |constant: &str| (constant.to_owned(), Provenance::written());
-        Self { default: Provenance::carried_over(from), constants: given.into_iter().map(written).collect() }
+    /// Sources of an entry that a user described: of its constants those that are given are as
+    /// written, the rest as those of another.
+    pub fn described(from: &str, given: impl IntoIterator<Item = (&'static str, bool)>) -> Self {
+        let written =
+            |(constant, given): (&str, bool)| given.then(|| (constant.to_owned(), Provenance::written()));
+        let constants = given.into_iter().filter_map(written).collect();
+        Self { default: Provenance::carried_over(from), constants }
     }
 
     /// The provenance of one constant of the entry.

@@ -21,7 +21,7 @@ impl KernelCatalogue {
 }
 
 impl KernelParameters {
-    /// The same fractions and starts for another GPU, for which they are estimates.
+    /// Fractions and starts of this GPU for another, for which they are estimates.
     #[must_use]
     pub fn carried_over(mut self, from: &str) -> Self {
         let Self { cache, gemm, batched, grouped, convolution, attention, stream, .. } = &mut self;

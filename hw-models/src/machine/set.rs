@@ -164,7 +164,7 @@ fn place_drives(node: &mut Node, under: Option<Under>) {
     spread(tree, |branch| &mut branch.ssds, count);
 }
 
-/// Whether a branch is a switch that GPUs hang on.
+/// True of a switch that GPUs hang on.
 fn feeds_gpus(branch: &Branch) -> bool {
     branch.switch && branch.gpus > 0
 }

@@ -202,7 +202,7 @@ fn rates(machine: &Machine, drive: PartId) -> [f64; 2] {
     [read, write.max(machine.burst_write(out.reverse()).unwrap_or_default())]
 }
 
-/// What both directions of a drive do together, of what one does alone.
+/// Rate of both directions of a drive together, in rates of one alone.
 fn both(drive: &Ssd) -> f64 {
     2.0 * drive.mixed_share.unwrap_or(0.5).max(0.5)
 }

@@ -9,7 +9,7 @@ use crate::provenance::Sources;
 use crate::settings::{Bytes, Count, Duration, Factor, Rate, Share};
 
 use super::super::set::gb_per_s;
-use super::{Description, DescriptionFault, PortSettings, Reading, quantity};
+use super::{Description, PortSettings, Reading, quantity};
 
 /// A drive that the catalogue lacks. Rates are of large sequential transfers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -74,6 +74,7 @@ pub struct Throttle {
 impl Description for DriveSettings {
     type Entry = Ssd;
     const NOUN: &'static str = "drive";
+    const ENTRY: &'static str = "ssd";
 
     fn name(&self) -> Option<&str> {
         self.name.as_deref()
@@ -87,26 +88,27 @@ impl Description for DriveSettings {
         self.like.as_deref()
     }
 
-    fn entries(catalogue: &mut Catalogue) -> &mut IndexMap<String, Ssd> {
+    fn entries(catalogue: &Catalogue) -> &IndexMap<String, Ssd> {
+        &catalogue.ssds
+    }
+
+    fn entries_mut(catalogue: &mut Catalogue) -> &mut IndexMap<String, Ssd> {
         &mut catalogue.ssds
     }
 
-    fn entry(&self, catalogue: &Catalogue) -> Result<Ssd, Vec<DescriptionFault>> {
-        let mut reading = Reading::of(self.name());
-        let like = reading.like(&catalogue.ssds, "ssd", self.like());
-        if self.like.is_none() {
-            let given = [
-                ("name", self.name.is_some()),
-                ("pcie", self.pcie.as_ref().is_some_and(PortSettings::is_complete)),
-                ("capacity", self.capacity.is_some()),
-                ("read", self.read.is_some()),
-                ("write", self.write.is_some()),
-            ];
-            reading.lacking(Self::NOUN, &given);
-        }
-        self.throttling(&mut reading);
-        let entry = self.of_like(catalogue, &mut reading, like);
-        reading.done(Some(entry))
+    fn needed(&self) -> Vec<(&'static str, bool)> {
+        vec![
+            ("name", self.name.is_some()),
+            ("pcie", self.pcie.as_ref().is_some_and(PortSettings::is_complete)),
+            ("capacity", self.capacity.is_some()),
+            ("read", self.read.is_some()),
+            ("write", self.write.is_some()),
+        ]
+    }
+
+    fn read(&self, catalogue: &Catalogue, reading: &mut Reading<'_>, like: Option<&Ssd>) -> Option<Ssd> {
+        self.throttling(reading);
+        Some(self.of_like(catalogue, reading, like))
     }
 
     fn complete(&self, ssd: &Ssd) -> Self {
@@ -195,8 +197,8 @@ impl DriveSettings {
         }
     }
 
-    /// Constants of the catalogue that are given.
-    fn given(&self) -> impl Iterator<Item = &'static str> + use<> {
+    /// Constants of the catalogue, and which of them are given.
+    fn given(&self) -> [(&'static str, bool); 6] {
         [
             ("capacity_tb", self.capacity.is_some()),
             ("read_gb_per_s", self.read.is_some()),
@@ -205,7 +207,5 @@ impl DriveSettings {
             ("write_cache_gb", self.write_cache.is_some()),
             ("one_read_gb_per_s", self.one_read.is_some()),
         ]
-        .into_iter()
-        .filter_map(|(constant, given)| given.then_some(constant))
     }
 }

@@ -10,7 +10,7 @@ use crate::provenance::Sources;
 use crate::settings::{Bytes, Count, FlopRate, Frequency, Power, Rate};
 
 use super::super::set::{gb_per_s, gib};
-use super::{Choice, Description, DescriptionFault, LinkSettings, PortSettings, Reading, quantity};
+use super::{Choice, Description, LinkSettings, PortSettings, Reading, quantity};
 
 /// A GPU that the catalogue lacks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -96,6 +96,7 @@ const OF_DRIVER: f64 = 0.01;
 impl Description for GpuSettings {
     type Entry = Gpu;
     const NOUN: &'static str = "GPU";
+    const ENTRY: &'static str = "GPU";
 
     fn name(&self) -> Option<&str> {
         self.name.as_deref()
@@ -109,20 +110,35 @@ impl Description for GpuSettings {
         self.like.as_deref()
     }
 
-    fn entries(catalogue: &mut Catalogue) -> &mut IndexMap<String, Gpu> {
+    fn entries(catalogue: &Catalogue) -> &IndexMap<String, Gpu> {
+        &catalogue.gpus
+    }
+
+    fn entries_mut(catalogue: &mut Catalogue) -> &mut IndexMap<String, Gpu> {
         &mut catalogue.gpus
     }
 
-    fn entry(&self, catalogue: &Catalogue) -> Result<Gpu, Vec<DescriptionFault>> {
-        let mut reading = Reading::of(self.name());
-        let like = reading.like(&catalogue.gpus, "GPU", self.like());
-        if self.like.is_none() {
-            self.lacking(&mut reading);
-        }
-        let figures = self.figures(&mut reading);
-        let kin = self.kin(catalogue, &mut reading, like);
-        let entry = kin.map(|kin| self.of_kin(catalogue, &mut reading, &figures, like, kin));
-        reading.done(entry)
+    fn needed(&self) -> Vec<(&'static str, bool)> {
+        let fp32 = self.vector.as_ref().is_some_and(|vector| vector.fp32.is_some());
+        let port = self.pcie.as_ref().is_some_and(PortSettings::is_complete);
+        vec![
+            ("name", self.name.is_some()),
+            ("architecture", self.architecture.is_some()),
+            ("sms", self.sms.is_some()),
+            ("clock", self.clock.is_some()),
+            ("power", self.power.is_some()),
+            ("memory", self.memory.is_some()),
+            ("memory_rate", self.memory_rate.is_some()),
+            ("l2", self.l2.is_some()),
+            ("vector.fp32", fp32),
+            ("pcie", port),
+        ]
+    }
+
+    fn read(&self, catalogue: &Catalogue, reading: &mut Reading<'_>, like: Option<&Gpu>) -> Option<Gpu> {
+        let figures = self.figures(reading);
+        let kin = self.kin(catalogue, reading, like)?;
+        Some(self.of_kin(catalogue, reading, &figures, like, kin))
     }
 
     fn complete(&self, gpu: &Gpu) -> Self {
@@ -163,24 +179,6 @@ impl Description for GpuSettings {
 }
 
 impl GpuSettings {
-    fn lacking(&self, reading: &mut Reading<'_>) {
-        let fp32 = self.vector.as_ref().is_some_and(|vector| vector.fp32.is_some());
-        let port = self.pcie.as_ref().is_some_and(PortSettings::is_complete);
-        let given = [
-            ("name", self.name.is_some()),
-            ("architecture", self.architecture.is_some()),
-            ("sms", self.sms.is_some()),
-            ("clock", self.clock.is_some()),
-            ("power", self.power.is_some()),
-            ("memory", self.memory.is_some()),
-            ("memory_rate", self.memory_rate.is_some()),
-            ("l2", self.l2.is_some()),
-            ("vector.fp32", fp32),
-            ("pcie", port),
-        ];
-        reading.lacking(Self::NOUN, &given);
-    }
-
     /// The GPU that it takes figures from which nobody gives: that which it is like, or the first
     /// of its generation.
     fn kin<'c>(
@@ -283,8 +281,8 @@ impl GpuSettings {
         }
     }
 
-    /// Constants of the catalogue that are given.
-    fn given(&self) -> impl Iterator<Item = &'static str> + use<> {
+    /// Constants of the catalogue, and which of them are given.
+    fn given(&self) -> [(&'static str, bool); 10] {
         [
             ("sms", self.sms.is_some()),
             ("clock_mhz", self.clock.is_some()),
@@ -297,8 +295,6 @@ impl GpuSettings {
             ("pcie", self.pcie.is_some()),
             ("peer_to_peer", self.peer_to_peer.is_some()),
         ]
-        .into_iter()
-        .filter_map(|(constant, given)| given.then_some(constant))
     }
 }
 

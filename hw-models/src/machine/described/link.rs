@@ -9,7 +9,7 @@ use crate::provenance::Sources;
 use crate::settings::{Count, Duration, Rate};
 
 use super::super::set::gb_per_s;
-use super::{Choice, Description, DescriptionFault, Reading, quantity};
+use super::{Choice, Description, Reading, quantity};
 
 /// A class of links that the catalogue lacks. Rates are of one direction: of 16 lanes of PCIe, of
 /// one NVLink, or of all links between two sockets.
@@ -61,6 +61,7 @@ pub struct PortSettings {
 impl Description for LinkSettings {
     type Entry = LinkClass;
     const NOUN: &'static str = "link";
+    const ENTRY: &'static str = "link class";
 
     fn name(&self) -> Option<&str> {
         self.name.as_deref()
@@ -74,25 +75,27 @@ impl Description for LinkSettings {
         self.like.as_deref()
     }
 
-    fn entries(catalogue: &mut Catalogue) -> &mut IndexMap<String, LinkClass> {
+    fn entries(catalogue: &Catalogue) -> &IndexMap<String, LinkClass> {
+        &catalogue.links
+    }
+
+    fn entries_mut(catalogue: &mut Catalogue) -> &mut IndexMap<String, LinkClass> {
         &mut catalogue.links
     }
 
-    fn entry(&self, catalogue: &Catalogue) -> Result<LinkClass, Vec<DescriptionFault>> {
-        let mut reading = Reading::of(self.name());
-        let like = reading.like(&catalogue.links, "link class", self.like());
+    fn needed(&self) -> Vec<(&'static str, bool)> {
+        vec![
+            ("name", self.name.is_some()),
+            ("kind", self.kind.is_some()),
+            ("rate", self.rate.is_some()),
+            ("latency", self.latency.is_some()),
+        ]
+    }
+
+    fn read(&self, _: &Catalogue, reading: &mut Reading<'_>, like: Option<&LinkClass>) -> Option<LinkClass> {
         let nominal = reading.positive("nominal", self.nominal.map(gb_per_s));
         let rate = reading.positive("rate", self.rate.map(gb_per_s));
         let latency = self.latency.map(|latency| latency.picoseconds() as f64 / 1e6);
-        if self.like.is_none() {
-            let given = [
-                ("name", self.name.is_some()),
-                ("kind", self.kind.is_some()),
-                ("rate", rate.is_some()),
-                ("latency", latency.is_some()),
-            ];
-            reading.lacking(Self::NOUN, &given);
-        }
         if let (Some(kind), Some(like)) = (self.kind.map(ClassKind::kind), like)
             && kind != like.kind
         {
@@ -113,7 +116,8 @@ impl Description for LinkSettings {
             reading.faults.push(("rate", text));
         }
         let kind = self.kind.map(ClassKind::kind).or(like.map(|like| like.kind));
-        let entry = kind.zip(rates).map(|(kind, (nominal_gb_per_s, effective_gb_per_s))| LinkClass {
+        let (kind, (nominal_gb_per_s, effective_gb_per_s)) = kind.zip(rates)?;
+        Some(LinkClass {
             kind,
             unit: if kind == LinkKind::Pcie { LinkUnit::SixteenLanes } else { LinkUnit::One },
             nominal_gb_per_s,
@@ -123,8 +127,7 @@ impl Description for LinkSettings {
                 .and_then(|like| Some(like.copies?.times(effective_gb_per_s / like.effective_gb_per_s))),
             like: self.like.clone(),
             sources: Sources::described(self.like().unwrap_or_default(), self.given()),
-        });
-        reading.done(entry)
+        })
     }
 
     fn complete(&self, class: &LinkClass) -> Self {
@@ -139,15 +142,13 @@ impl Description for LinkSettings {
 }
 
 impl LinkSettings {
-    /// Constants of the catalogue that are given.
-    fn given(&self) -> impl Iterator<Item = &'static str> + use<> {
+    /// Constants of the catalogue, and which of them are given.
+    fn given(&self) -> [(&'static str, bool); 3] {
         [
             ("nominal_gb_per_s", self.nominal.is_some()),
             ("effective_gb_per_s", self.rate.is_some()),
             ("latency_us", self.latency.is_some()),
         ]
-        .into_iter()
-        .filter_map(|(constant, given)| given.then_some(constant))
     }
 }
 

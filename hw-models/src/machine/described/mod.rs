@@ -45,6 +45,8 @@ pub trait Description: Clone + PartialEq + for<'de> Deserialize<'de> + JsonSchem
     type Entry: Clone + PartialEq;
     /// The part in a sentence.
     const NOUN: &'static str;
+    /// The part in a sentence about entries of the catalogue.
+    const ENTRY: &'static str;
 
     /// Name of the part, where it has one.
     fn name(&self) -> Option<&str>;
@@ -56,16 +58,41 @@ pub trait Description: Clone + PartialEq + for<'de> Deserialize<'de> + JsonSchem
     fn like(&self) -> Option<&str>;
 
     /// Entries of such parts.
-    fn entries(catalogue: &mut Catalogue) -> &mut IndexMap<String, Self::Entry>;
+    fn entries(catalogue: &Catalogue) -> &IndexMap<String, Self::Entry>;
+
+    /// Entries of such parts, to be added to.
+    fn entries_mut(catalogue: &mut Catalogue) -> &mut IndexMap<String, Self::Entry>;
+
+    /// Settings that a part must have which is like no other, and which of them are given.
+    fn needed(&self) -> Vec<(&'static str, bool)>;
+
+    /// The entry of this part, whose links are in the catalogue already: figures that are not given
+    /// are those of `like`. Faults go to `reading`.
+    fn read(
+        &self,
+        catalogue: &Catalogue,
+        reading: &mut Reading<'_>,
+        like: Option<&Self::Entry>,
+    ) -> Option<Self::Entry>;
+
+    /// This part with every figure of its entry written out.
+    fn complete(&self, entry: &Self::Entry) -> Self;
 
     /// The entry of this part, whose links are in the catalogue already.
     ///
     /// # Errors
     /// All that is wrong with its settings.
-    fn entry(&self, catalogue: &Catalogue) -> Result<Self::Entry, Vec<DescriptionFault>>;
-
-    /// The same part with every figure of its entry written out.
-    fn complete(&self, entry: &Self::Entry) -> Self;
+    fn entry(&self, catalogue: &Catalogue) -> Result<Self::Entry, Vec<DescriptionFault>> {
+        let mut reading = Reading { part: self.name().unwrap_or_default(), faults: Vec::new() };
+        let like = reading.like(Self::entries(catalogue), Self::ENTRY, self.like());
+        if self.like().is_none() {
+            reading.lacking(Self::NOUN, &self.needed());
+        }
+        match self.read(catalogue, &mut reading, like) {
+            Some(entry) if reading.faults.is_empty() => Ok(entry),
+            _ => Err(reading.faults),
+        }
+    }
 }
 
 /// A setting of a part that is wrong, by its path within the description, and the reason.
@@ -181,7 +208,7 @@ pub(super) fn of_parts<'a>(
 }
 
 impl Settings {
-    /// The same machine, where descriptions that are right have every figure written out.
+    /// This machine, where descriptions that are right have every figure written out.
     #[must_use]
     pub fn complete(&self, catalogue: &Catalogue) -> Self {
         let mut settings = self.clone();
@@ -293,7 +320,7 @@ impl<'a> Added<'a> {
         let catalogue = self.catalogue.to_mut();
         match D::entries(catalogue).get(name) {
             None => {
-                D::entries(catalogue).insert(name.to_owned(), entry);
+                D::entries_mut(catalogue).insert(name.to_owned(), entry);
             }
             Some(known) if *known == entry => {}
             Some(_) => {
@@ -305,7 +332,7 @@ impl<'a> Added<'a> {
 }
 
 /// Settings of a part that are checked, and their faults.
-struct Reading<'s> {
+pub struct Reading<'s> {
     /// Name of the part, for messages.
     part: &'s str,
     faults: Vec<DescriptionFault>,
@@ -314,11 +341,7 @@ struct Reading<'s> {
 /// Figures go no further, in the units of the catalogue.
 const MOST: f64 = 1e6;
 
-impl<'s> Reading<'s> {
-    fn of(name: Option<&'s str>) -> Self {
-        Self { part: name.unwrap_or_default(), faults: Vec::new() }
-    }
-
+impl Reading<'_> {
     /// A positive figure in the unit of the catalogue, if it is given.
     fn positive(&mut self, setting: &'static str, value: Option<f64>) -> Option<f64> {
         let value = value?;
@@ -357,13 +380,6 @@ impl<'s> Reading<'s> {
                 self.faults.push(("like", unknown.to_string()));
                 None
             }
-        }
-    }
-
-    fn done<T>(self, entry: Option<T>) -> Result<T, Vec<DescriptionFault>> {
-        match entry {
-            Some(entry) if self.faults.is_empty() => Ok(entry),
-            _ => Err(self.faults),
         }
     }
 }
