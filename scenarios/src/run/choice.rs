@@ -15,33 +15,63 @@ pub(super) struct Decided<'a> {
     pub(super) note: Option<String>,
 }
 
-/// Decides all that the techniques of a scenario leave open; where no way fits, for the first.
+/// Decides all that the techniques of a scenario leave open; where no way fits, for the last.
 ///
 /// # Errors
 /// A mistake in foretrain, in words.
 pub(super) fn decided(scenario: &Scenario, seed: u64) -> Result<Decided<'_>, String> {
-    let ways = scenario.techniques.alternatives();
-    let count = ways.len();
-    let mut best: Option<(f64, String, Techniques)> = None;
-    for (name, techniques) in ways.iter().cloned() {
-        // One step of one seed tells which is the fastest.
-        let way = Scenario { techniques, run: Run::default(), ..scenario.clone() };
-        let time = one::attempt(&way, seed)?.and_then(|run| run.step_time());
-        if let Some(time) = time.filter(|time| best.as_ref().is_none_or(|(least, ..)| time < least)) {
-            best = Some((time, name, way.techniques));
+    let fastest = fastest(scenario, seed)?;
+    let fewer = fastest.scenario.techniques.instead();
+    if fewer.is_empty() || time(&fastest.scenario, seed)?.is_some() {
+        return Ok(fastest);
+    }
+    for (name, techniques) in fewer {
+        let way = Scenario { techniques, ..fastest.scenario.as_ref().clone() };
+        if time(&way, seed)?.is_some() {
+            let note = format!("what was written does not fit: {name} was taken, the first that does");
+            return Ok(Decided { scenario: Cow::Owned(way), note: Some(note) });
         }
     }
-    let note = best.as_ref().map(|(time, name, _)| {
-        format!(
-            "of {count} ways to swap the fastest was taken, {name}: {} per step",
-            quantity::seconds(*time)
-        )
-    });
-    let first = ways.into_iter().next().map(|(_, techniques)| techniques);
-    let techniques = best.map(|(.., techniques)| techniques).or(first);
-    let scenario = match techniques {
-        Some(techniques) => Cow::Owned(Scenario { techniques, ..scenario.clone() }),
-        None => Cow::Borrowed(scenario),
+    Ok(fastest)
+}
+
+/// The fastest way to do what the techniques of a scenario leave open.
+fn fastest(scenario: &Scenario, seed: u64) -> Result<Decided<'_>, String> {
+    let mut ways = scenario.techniques.alternatives();
+    let count = ways.len();
+    let Some(last) = ways.pop() else {
+        return Ok(Decided { scenario: Cow::Borrowed(scenario), note: None });
     };
-    Ok(Decided { scenario, note })
+    let with = |techniques| Scenario { techniques, ..scenario.clone() };
+    let mut best: Option<(f64, (String, Techniques))> = None;
+    for way in ways {
+        best = faster(best, time(&with(way.1.clone()), seed)?, way);
+    }
+    // Where no other fits it is the last, which the run itself tells about.
+    if best.is_some() {
+        best = faster(best, time(&with(last.1.clone()), seed)?, last.clone());
+    }
+    let note = best.as_ref().map(|(time, (name, _))| {
+        let time = quantity::seconds(*time);
+        format!("of {count} ways the fastest that fits was taken, {name}: {time} per step")
+    });
+    let (_, techniques) = best.map_or(last, |(_, way)| way);
+    // Nothing is told of what was written and taken, beside nothing at all.
+    let note = note.filter(|_| count > 2 || techniques != scenario.techniques);
+    Ok(Decided { scenario: Cow::Owned(with(techniques)), note })
+}
+
+/// The faster of two ways.
+fn faster<W>(best: Option<(f64, W)>, time: Option<f64>, way: W) -> Option<(f64, W)> {
+    match (best, time) {
+        (Some((least, best)), Some(time)) if time >= least => Some((least, best)),
+        (_, Some(time)) => Some((time, way)),
+        (best, None) => best,
+    }
+}
+
+/// Step time of a scenario that leaves nothing open, where it fits; one step of one seed tells.
+fn time(scenario: &Scenario, seed: u64) -> Result<Option<f64>, String> {
+    let once = Scenario { run: Run::default(), ..scenario.clone() };
+    Ok(one::attempt(&once, seed)?.and_then(|run| run.step_time()))
 }

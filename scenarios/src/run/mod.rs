@@ -213,7 +213,7 @@ pub fn execute(
 ///
 /// # Errors
 /// As [`execute`].
-pub(crate) fn alone(experiment: &Experiment, seed: u64) -> Result<RunSummary, Refusal> {
+pub fn alone(experiment: &Experiment, seed: u64) -> Result<RunSummary, Refusal> {
     let options = Options { seed, jobs: None, variants: Vec::new(), reproduce: String::new() };
     plan(experiment, &options, &Unwatched)?;
     let (variants, mut points) = (selected(experiment, &options)?, experiment.points());

@@ -15,6 +15,8 @@ mod hostile;
 mod language;
 mod library;
 mod measured_kernels;
+mod memory_plans;
+mod monotone;
 mod nothing;
 mod page_locked;
 mod pictures;

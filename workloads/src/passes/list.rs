@@ -203,6 +203,12 @@ impl Techniques {
         [ways, beside].concat()
     }
 
+    /// Settings to take instead of these where they do not fit, each with its name: the first that
+    /// fits.
+    pub fn instead(&self) -> Vec<(String, Self)> {
+        self.all().flat_map(|technique| technique.instead(self)).collect()
+    }
+
     /// Techniques beside recomputation of each mode; empty where there is some.
     fn recomputing(&self, name: &str) -> Vec<(String, Self)> {
         let with = |(word, it)| (format!("{name}, {word}"), Self { recompute: Some(it), ..self.clone() });

@@ -30,6 +30,12 @@ pub trait Technique {
         Vec::new()
     }
 
+    /// Settings to take instead where these do not fit, each with its name, among `all` techniques:
+    /// the first that fits.
+    fn instead(&self, _all: &Techniques) -> Vec<(String, Techniques)> {
+        Vec::new()
+    }
+
     /// Reports settings that do not go with each other or with the rest of the plan.
     fn check(&self, _: &Around<'_>, _wrong: &mut dyn FnMut(Diagnostic)) {}
 

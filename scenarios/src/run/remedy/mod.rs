@@ -26,7 +26,7 @@ use change::{Change, Family};
 const SHOWN_MAX: usize = 3;
 /// Seconds of one core that trying single changes may take, roughly; two at a time, and more GPUs,
 /// as much again.
-const TRYING_MAX_S: f64 = 30.0;
+const TRYING_MAX_S: f64 = 8.0;
 /// Times as many GPUs that are tried, one after the other.
 const MORE_GPUS: [u64; 6] = [2, 4, 8, 16, 32, 64];
 

@@ -25,7 +25,8 @@ use crate::transfer::{Asked, Conflict, Dispositions, Medium, Outside, Stay, Tran
 
 use self::adaptive::{Profile, Tracked};
 use super::{
-    Added, Around, Context, Facts, Kind, LayerOps, OnDrives, Pass, Plan, RankProfile, Saving, Size, Technique,
+    Added, Around, Context, Facts, Kind, LayerOps, OnDrives, Pass, Plan, RankProfile, Saving, Size,
+    Technique, Techniques,
 };
 
 pub use crate::transfer::Store;
@@ -38,6 +39,9 @@ const TO: &str = "techniques.activation_offload.to";
 
 /// Tensors that are offloaded, at least (bytes): 8 Mi elements of two bytes (SSDTrain).
 const SMALLEST: u64 = 16 << 20;
+
+/// Layers that stay where those that adaptive keep would do not fit.
+const FEWER_LAYERS: [u64; 6] = [16, 8, 4, 2, 1, 0];
 
 /// Move what the forward pass saves to host memory or drives, tensor by tensor, and back before the
 /// backward pass needs it.
@@ -300,6 +304,20 @@ impl Technique for ActivationOffload {
             }),
             ..Facts::default()
         }
+    }
+
+    /// Fewer layers: adaptive keep goes by rates alone.
+    fn instead(&self, all: &Techniques) -> Vec<(String, Techniques)> {
+        if self.keep != Keep::Adaptive {
+            return Vec::new();
+        }
+        let keeping = |layers| {
+            let keep = Keep::Layers(Count::literal(layers));
+            let technique = Some(Self { keep, ..self.clone() });
+            let name = format!("`keep: {{ layers: {layers} }}`");
+            (name, Techniques { activation_offload: technique, ..all.clone() })
+        };
+        FEWER_LAYERS.map(keeping).to_vec()
     }
 
     fn check(&self, around: &Around<'_>, wrong: &mut dyn FnMut(Diagnostic)) {

@@ -132,7 +132,9 @@ impl Technique for Swap {
         }
     }
 
-    /// Each coordination, and with recomputation also what swapping alone does.
+    /// Nothing moved, each coordination, and with recomputation also what swapping alone does.
+    ///
+    /// Planners count what may be alive at a time; a step in which less is may need no swapping.
     fn alternatives(&self, all: &Techniques) -> Vec<(String, Techniques)> {
         const ALL: [Coordination; 4] = [
             Coordination::Oblivious,
@@ -149,8 +151,8 @@ impl Technique for Swap {
             let swap = Some(Self { coordination, recompute, ..*self });
             (format!("`{}`{alone}", coordination.word()), Techniques { swap, ..all.clone() })
         };
-        let alternatives: Vec<_> = ways.map(alternative).collect();
-        if alternatives.len() > 1 { alternatives } else { Vec::new() }
+        let nothing = ("nothing moved".to_owned(), Techniques { swap: None, ..all.clone() });
+        [nothing].into_iter().chain(ways.map(alternative)).collect()
     }
 
     /// Reports copies that cannot be a pass behind others.
