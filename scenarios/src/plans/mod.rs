@@ -182,7 +182,8 @@ pub(crate) fn adds_gradients(scenario: &Scenario) -> bool {
     let layers = software.map_or(LayersOf::default(), |software| software.layers);
     // Copies of a model have buckets, to which gradients are copied.
     let by_default = framework(scenario).gradients_added
-        || (scenario.model.transformer().is_some() && layers == LayersOf::MegatronLm)
+        || (scenario.model.transformer().is_some()
+            && matches!(layers, LayersOf::MegatronLm | LayersOf::MegatronLm2019))
         || transformer::data_parallel(scenario).ranks > 1;
     software
         .and_then(|software| software.gradients)

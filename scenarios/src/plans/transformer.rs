@@ -116,8 +116,10 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         _ => common.states,
     };
     let torchtitan = software.layers == LayersOf::Torchtitan;
+    let beside = !matches!(software.layers, LayersOf::Torchtitan | LayersOf::MegatronLm2019);
     let layers = match software.layers {
         LayersOf::MegatronLm => Fusion::ALL,
+        LayersOf::MegatronLm2019 => Fusion::MEGATRON_2019,
         LayersOf::HuggingFace => Fusion {
             activation: false,
             residual: false,
@@ -132,21 +134,24 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         LayersOf::Torchtitan => Fusion::TORCHTITAN,
     };
     let fusion = Fusion {
-        softmax: software.fused_softmax,
+        softmax: match software.layers {
+            LayersOf::MegatronLm2019 => layers.softmax,
+            _ => software.fused_softmax,
+        },
         softmax_keys: software.fused_softmax_keys.get() as u32,
         gelu: software.gelu == Gelu::Kernel,
         optimizer: software.optimizer == Optimizer::Fused,
         // Automatic differentiation of PyTorch adds by operators of its own.
         gradient_accumulation: match software.layers {
             LayersOf::MegatronLm => software.products_add_to,
-            LayersOf::HuggingFace | LayersOf::Torchtitan => AddedTo::Nothing,
+            LayersOf::MegatronLm2019 | LayersOf::HuggingFace | LayersOf::Torchtitan => AddedTo::Nothing,
         },
         cross_entropy: software.cross_entropy,
         loss_metrics: software.loss_metrics.get() as u32,
         ..layers
     };
     let step = step(scenario);
-    let reduces_beside = parallelism.overlap_tensor_reduce.unwrap_or(!torchtitan);
+    let reduces_beside = parallelism.overlap_tensor_reduce.unwrap_or(beside);
     let in_pieces = parallelism.asynchronous_tensor == Some(true);
     let (exchanges_beside, gathers_again) = (!software.is_compiled(), !torchtitan);
     Execution {

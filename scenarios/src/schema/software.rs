@@ -143,6 +143,11 @@ pub enum LayersOf {
     /// Megatron-LM's: bias, dropout and addition are one kernel, and so are bias and activation.
     #[default]
     MegatronLm,
+    /// Megatron-LM's before September 2020, and those of DeepSpeed's copy of it: each bias, mask,
+    /// dropout and addition is a kernel of its own, softmax goes over scores in 16 bits, heads of
+    /// several sequences are copied together, nothing runs beside the sums of tensor ranks.
+    #[serde(rename = "megatron-lm-2019")]
+    MegatronLm2019,
     /// Hugging Face Transformers', eager: products add biases, dropout and additions are kernels of their own, heads of
     /// several sequences are copied together for batched products; of BERT and of the Llama family queries, keys and values
     /// are three products, an MLP's gate is one of its own.

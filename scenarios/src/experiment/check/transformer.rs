@@ -21,7 +21,10 @@ impl Check<'_> {
         // As Megatron-LM does.
         scenario.parallelism.scatter_gather.get_or_insert(true);
         let layers = self.vocabulary(scenario.software.get_or_insert_default());
-        scenario.parallelism.overlap_tensor_reduce.get_or_insert(layers != LayersOf::Torchtitan);
+        scenario
+            .parallelism
+            .overlap_tensor_reduce
+            .get_or_insert(!matches!(layers, LayersOf::Torchtitan | LayersOf::MegatronLm2019));
         scenario.training.step.get_or_insert_default();
         scenario.techniques.fill(ModelKind::Transformer);
         let Some(model) = scenario.model.transformer_mut() else { return };
@@ -49,7 +52,7 @@ impl Check<'_> {
     fn vocabulary(&mut self, software: &mut Software) -> LayersOf {
         if software.vocabulary_multiple.is_none() {
             let (multiple, reason) = match software.layers {
-                LayersOf::MegatronLm => {
+                LayersOf::MegatronLm | LayersOf::MegatronLm2019 => {
                     (Execution::MEGATRON_VOCABULARY_MULTIPLE, "Megatron-LM's `make_vocab_size_divisible_by`")
                 }
                 LayersOf::HuggingFace => (1, "Hugging Face Transformers do not pad the vocabulary"),
@@ -61,9 +64,16 @@ impl Check<'_> {
         software.layers
     }
 
-    /// Products that add to sums are those of Megatron-LM's layers.
+    /// Products that add to sums are those of Megatron-LM's layers; those of 2019 have no fused
+    /// softmax either.
     fn sums(&mut self, layers: LayersOf) {
         const ADDED: &str = "software.products_add_to";
+        const FUSED: &str = "software.fused_softmax";
+        if layers == LayersOf::MegatronLm2019 && self.tree.at(&self.keys(FUSED)).is_some() {
+            let message = "Megatron-LM's layers of 2019 have no fused softmax";
+            let help = "remove it, or write `layers: megatron-lm`";
+            self.report_with(FUSED, &["software.layers"], message, help);
+        }
         if layers != LayersOf::MegatronLm && self.tree.at(&self.keys(ADDED)).is_some() {
             let message = "products that add to sums of gradients are those of Megatron-LM's layers";
             self.report_with(

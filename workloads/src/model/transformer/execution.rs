@@ -79,6 +79,9 @@ pub enum AttentionKernel {
 pub struct Fusion {
     /// Scale, mask and softmax of materialised attention.
     pub softmax: SoftmaxFusion,
+    /// Passes of a softmax in several kernels work in fp32; else in the type of the scores, which a
+    /// triangle masks by a product and a difference.
+    pub softmax_in_single: bool,
     /// Most keys that Megatron-LM's kernel takes: 2,048 or 4,096 by release.
     pub softmax_keys: u32,
     /// Bias and GeLU, or SiLU and product.
@@ -203,6 +206,7 @@ impl Fusion {
     /// All that Megatron-LM does by default, the softmax where its kernel takes the shape.
     pub const ALL: Self = Self {
         softmax: SoftmaxFusion::Auto,
+        softmax_in_single: true,
         softmax_keys: 4_096,
         activation: true,
         residual: true,
@@ -217,6 +221,17 @@ impl Fusion {
         optimizer: true,
         cross_entropy: CrossEntropy::Passes,
         loss_metrics: 0,
+    };
+
+    /// Megatron-LM's layers of 2019 (`mpu/transformer.py`): nothing is fused but GeLU and norms.
+    /// Linear layers add biases in passes of their own, as PyTorch did with three dimensions.
+    pub const MEGATRON_2019: Self = Self {
+        softmax: SoftmaxFusion::Off,
+        softmax_in_single: false,
+        activation: false,
+        residual: false,
+        strided_heads: false,
+        ..Self::ALL
     };
 
     /// torchtitan's layers, which are those of the authors of Llama, operator by operator; compiled they have `norm`,

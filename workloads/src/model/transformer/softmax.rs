@@ -32,6 +32,8 @@ pub(super) struct Softmax {
     /// the backward pass.
     causal: bool,
     fused: bool,
+    /// Bytes of an element in passes of their own.
+    in_passes: u64,
     choice: String,
 }
 
@@ -48,13 +50,16 @@ impl Softmax {
             element: execution.dtype.bytes(),
             causal: on.model().encoder.is_none(),
             fused,
+            in_passes: if execution.fusion.softmax_in_single { 4 } else { execution.dtype.bytes() },
             choice,
         }
     }
 
-    /// From scores to probabilities. The passes work in fp32, as Megatron-LM does with `attention_softmax_in_fp32`.
+    /// From scores to probabilities. The passes work in fp32, as Megatron-LM does with
+    /// `attention_softmax_in_fp32`. Before it had that it masked a triangle by two passes, as
+    /// `scores * mask - 10000 * (1 - mask)`.
     pub(super) fn forward(&self, draft: &mut Draft) {
-        let (bytes, single) = (self.scores * self.element, self.scores * 4);
+        let (bytes, single) = (self.scores * self.element, self.scores * self.in_passes);
         let (copy, softmax) = (StreamClass::Elementwise, (StreamClass::Softmax, self.rows));
         let result = [(PROBABILITIES, bytes)];
         if self.fused {
@@ -69,6 +74,9 @@ impl Softmax {
         let scores = if casts { SINGLE } else { SCORES };
         draft.stream("scale", copy, (single, single), &[scores], &[(SCALED, single)]);
         draft.stream("mask", copy, (single, single), &[SCALED], &[]);
+        if self.causal && !casts && self.element < 4 {
+            draft.stream("lower what is masked", copy, (single, single), &[SCALED], &[]);
+        }
         let writes = if casts { [(SOFTMAX, single)] } else { result };
         let kernel = draft.walk("softmax", softmax, (single, single), &[SCALED], &writes);
         kernel.choice = Some(self.choice.clone());
@@ -80,7 +88,7 @@ impl Softmax {
     /// From the gradient of the probabilities to that of the scores; returns the name of the latter. The kernel works in
     /// place. PyTorch multiplies output and gradient before the kernel that sums over rows (`softmax_backward_cuda_out`).
     pub(super) fn backward(&self, draft: &mut Draft) -> Name {
-        let (bytes, single) = (self.scores * self.element, self.scores * 4);
+        let (bytes, single) = (self.scores * self.element, self.scores * self.in_passes);
         let (copy, softmax) = (StreamClass::Elementwise, (StreamClass::Softmax, self.rows));
         let from = PROBABILITIES_GRADIENT;
         if self.fused {
@@ -111,7 +119,7 @@ impl Softmax {
 
     /// Whether scores are in half precision, from and to which the passes cast.
     fn casts(&self) -> bool {
-        self.element != Dtype::Fp32.bytes()
+        self.element != self.in_passes
     }
 }
 

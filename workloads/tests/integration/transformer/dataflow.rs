@@ -306,6 +306,31 @@ fn sums_of_input_gradients_wait_where_they_are_not_beside() {
     assert_eq!(sums(false), [(50_331_648, false); 2]);
 }
 
+/// Layers of 2019 read and write scores in 16 bits for scale, softmax and two passes that mask;
+/// biases, dropout and additions are passes, too. Nothing is cast.
+#[test]
+fn layers_of_2019_pass_over_scores_in_half_precision() {
+    let execution = Execution { fusion: Fusion::MEGATRON_2019, ..materialised(2, 1_024, ranks(1, false)) };
+    let layer = shard(&preset("gpt2"), &execution).layer();
+    let scores = 2 * 12 * 1_024 * 1_024 * 2;
+    let over_scores = |name: &str| {
+        let passes = layer.forward.iter().chain(&layer.backward).filter(|op| op.name == name);
+        let traffic = passes.filter_map(|op| match &op.work {
+            Work::Stream(stream) => Some((stream.bytes_read, stream.bytes_written)),
+            _ => None,
+        });
+        traffic.collect::<Vec<_>>()
+    };
+    for name in ["scale", "mask", "lower what is masked", "softmax", "mask gradient", "scale gradient"] {
+        assert_eq!(over_scores(name), [(scores, scores)], "{name}");
+    }
+    let has = |name: &str| layer.forward.iter().any(|op| op.name == name);
+    assert!(
+        has("qkv bias") && has("mlp up bias") && has("heads of key") && has("attention residual addition")
+    );
+    assert!(!has("cast scores") && !has("scale, mask and softmax") && !has("attention to residual"));
+}
+
 /// BERT's norms come after the sums, its mask is added and its flash attention skips nothing.
 #[test]
 fn encoders_attend_to_all_of_the_sequence_and_norm_after_the_sums() {
