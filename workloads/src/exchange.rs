@@ -66,5 +66,7 @@ pub enum Tie {
     Reduce {
         /// The operator that launches it.
         writer: OpId,
+        /// Operators after the writer wait until it is done.
+        waits: bool,
     },
 }

@@ -132,7 +132,7 @@ impl<'a> Exchanged<'a> {
                     };
                     exchanged.gathers.entry(reader).or_default().push((exchange, ahead));
                 }
-                Tie::Reduce { writer } => {
+                Tie::Reduce { writer, .. } => {
                     let read = exchange.ops.iter().flat_map(|&op| graph.get(op).reads.iter().copied());
                     exchanged.summed.entry(writer).or_default().extend(read);
                 }

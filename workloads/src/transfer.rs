@@ -78,6 +78,8 @@ pub struct Stay {
     pub needed_by: OpId,
     /// Forwarding: a storage that is asked for before its copy has ended stays.
     pub forwarded: bool,
+    /// The forward pass goes on when the copy out has ended.
+    pub awaited: bool,
 }
 
 /// The moment in which a copy back is asked for.

@@ -82,7 +82,7 @@ impl Shared {
                     let gathers = laid.graph.get(op).writes.iter().map(gather);
                     shared.gathers.entry(reader).or_default().extend(gathers);
                 }
-                Tie::Reduce { writer } => {
+                Tie::Reduce { writer, .. } => {
                     // Where hosts sum, what leaves is read by the last of several operators.
                     let Some(summed) = ops.iter().find_map(|&op| laid.graph.get(op).reads.first().copied())
                     else {

@@ -245,7 +245,8 @@ impl Exchanging<'_> {
             let leaving = ("gradients to the host", phase, way(Medium::HBM, Medium::HOST));
             ops.push(self.laid.add_beside(on, leaving, [reads, Vec::new()]));
         }
-        self.exchanges.push(Exchange { ops, read: None, tie: Tie::Reduce { writer: last } });
+        let waits = self.data.hosted.is_some_and(|hosted| hosted.waits);
+        self.exchanges.push(Exchange { ops, read: None, tie: Tie::Reduce { writer: last, waits } });
     }
 
     fn storage(&mut self, part: &Part, purpose: Purpose, bytes: Option<u64>) -> Vec<StorageId> {

@@ -8,12 +8,15 @@
 //!                                                                     moved        16 B read, 12 B written
 //! Adam               all of them read, all but the gradient written, and the   processed    12 + g + 12 + 2 B
 //!                    parameter as the GPU reads it
+//! before it          gradients unscaled and clipped    processed    2 g B, not of states on drives
 //! ```
 //!
 //! Parameters may be on drives, too: a block's are read ahead of every pass, and what a group's update has made of them is written.
 //!
 //! Gradients of several micro-batches are summed on the GPU: what the host has of them comes back, is added to and leaves again
-//! (DeepSpeed, `async_accumulate_grad_in_cpu_via_gpu`). Division by the loss scale and clipping are part of the host's pass.
+//! (DeepSpeed, `async_accumulate_grad_in_cpu_via_gpu`). Division by the loss scale and clipping are
+//! a pass of the host before Adam (`unscale_and_clip_grads`); of states on drives it is part of
+//! what the host does with a group.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,6 +47,8 @@ pub struct HostedStates {
     pub delayed: bool,
     /// Gradients leave in every backward pass, as soon as they are there; else once a step, when they are summed.
     pub beside: bool,
+    /// A backward pass goes on when they have left.
+    pub waits: bool,
     /// Where parameters are between passes; those that are away from the GPUs come block by block for every pass.
     pub parameters: KeptParameters,
     /// Blocks whose parameters are in buffers of host memory at a time, where they are on drives.
@@ -143,7 +148,8 @@ impl HostedStates {
         let of_states = SINGLE * (1 + moments);
         let narrow = if states.copy_bytes() > 0 { states.parameter_bytes() } else { 0 };
         let gradient = if self.states_on_drives { SINGLE } else { states.gradient_bytes() };
-        let each = 2 * of_states + gradient + narrow;
+        let unscaled = if self.states_on_drives || narrow == 0 { 0 } else { 2 * gradient };
+        let each = 2 * of_states + gradient + narrow + unscaled;
         let groups = parameters.div_ceil(self.group.max(1)).max(1);
         for group in 0..groups {
             let count = parameters * (group + 1) / groups - parameters * group / groups;

@@ -83,6 +83,7 @@ impl Technique for ZeroInfinity {
             path: PATH,
             hosted: Some((
                 HostedStates {
+                    waits: false,
                     group: self.group.get(),
                     buffers: self.buffers.get() as u32,
                     delayed: false,

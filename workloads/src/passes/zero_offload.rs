@@ -30,6 +30,9 @@ pub struct ZeroOffload {
     /// Delayed parameter update: the host updates beside the passes of the next step, which has the
     /// parameters of the one before.
     pub delayed_update: bool,
+    /// Gradients leave beside the backward pass (`overlap_comm` of DeepSpeed); if not, it waits for
+    /// each of their copies.
+    pub overlap: bool,
     /// Parameters that are updated, and go back, together; 128 Mi when absent, as in DeepSpeed's CPU Adam.
     pub group: Count<1, 1_000_000_000_000>,
     /// Most that the threads of one rank's update get of the host's memory, reads and writes together;
@@ -43,7 +46,13 @@ pub struct ZeroOffload {
 
 impl Default for ZeroOffload {
     fn default() -> Self {
-        Self { delayed_update: false, group: Count::literal(128 << 20), rate: None, pinned: true }
+        Self {
+            delayed_update: false,
+            overlap: true,
+            group: Count::literal(128 << 20),
+            rate: None,
+            pinned: true,
+        }
     }
 }
 
@@ -62,6 +71,7 @@ impl Technique for ZeroOffload {
                     buffers: 1,
                     delayed: self.delayed_update,
                     beside: stages == 1,
+                    waits: !self.overlap,
                     parameters: KeptParameters::Gpu,
                     parameter_buffers: 0,
                     states_on_drives: false,

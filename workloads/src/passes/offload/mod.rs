@@ -68,6 +68,9 @@ pub struct ActivationOffload {
     /// A tensor that is needed before its copy has ended stays, as in SSDTrain: a copy that has not
     /// begun is left out, and nothing is loaded.
     pub forwarding: bool,
+    /// Passes wait for each copy where it is made: out as a tensor is there, back as it is needed
+    /// (`cpu_checkpointing` of DeepSpeed).
+    pub synchronous: bool,
     /// Buffers in host memory are page-locked. If not, a thread of the host copies each tensor once more
     /// in each direction, as fast as one does, and it passes that memory three times.
     pub pinned: bool,
@@ -83,6 +86,7 @@ impl Default for ActivationOffload {
             prefetch: None,
             store: Store::Produced,
             forwarding: true,
+            synchronous: false,
             pinned: true,
         }
     }
@@ -216,6 +220,7 @@ pub fn decide(
         for Gap { storage, filled_by, last_used_by: freed_after, needed_by, .. } in candidates {
             let at = needed.iter().position(|&(known, _)| known == storage).unwrap_or_default();
             let asked = match technique.prefetch {
+                _ if technique.synchronous => Asked::Before(needed_by),
                 Some(distance) => Asked::Before(needed[at.saturating_sub(distance.get() as usize)].1),
                 None => Asked::Issued(modules.asks(needed_by)),
             };
@@ -223,8 +228,9 @@ pub fn decide(
                 Store::Produced => filled_by,
                 Store::LastUse => freed_after,
             };
-            let forwarded = technique.forwarding;
-            let stay = Stay { copied_after, freed_after, asked, needed_by, forwarded };
+            let awaited = technique.synchronous;
+            let forwarded = technique.forwarding && !awaited;
+            let stay = Stay { copied_after, freed_after, asked, needed_by, forwarded, awaited };
             table.transfer(NAME, graph, Transfer::out(stage, storage, to, stay))?;
         }
     }
@@ -330,6 +336,13 @@ impl Technique for ActivationOffload {
             let note = "has several forward passes of a stage for each micro-batch";
             let refused = Diagnostic::new("techniques.activation_offload.keep", message, remedy);
             wrong(refused.with("parallelism.schedule", note));
+        }
+        if self.synchronous && self.prefetch.is_some() {
+            let message = "passes that wait for each copy load nothing ahead";
+            let note = "lets them wait";
+            let refused =
+                Diagnostic::new("techniques.activation_offload.prefetch", message, "remove one of the two");
+            wrong(refused.with("techniques.activation_offload.synchronous", note));
         }
         if self.to == Outside::Drives && !self.pinned {
             let message = "activations on drives need no page-locked memory";

@@ -45,7 +45,8 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, exchanges: &[Exchange])
             ends.extend(ops.last().map(|&last| (last, done)));
             let by = LaunchedBy::Device;
             let read = exchange.read;
-            let tied = Beside { ops, read, phase, prefetch: 0, by, begun: None, launched, done };
+            let waits = matches!(exchange.tie, Tie::Reduce { waits: true, .. });
+            let tied = Beside { ops, read, phase, prefetch: 0, by, begun: None, waits, launched, done };
             match exchange.tie {
                 Tie::Gather { reader, prefetch, launched: by } => {
                     let begun = matches!(by, LaunchedBy::Host { waits: true, .. });
@@ -53,7 +54,7 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, exchanges: &[Exchange])
                     let gather = Beside { prefetch, by, begun, ..tied };
                     gathers.by_operator.entry(reader).or_default().push(gather);
                 }
-                Tie::Reduce { writer } => sums.by_operator.entry(writer).or_default().push(tied),
+                Tie::Reduce { writer, .. } => sums.by_operator.entry(writer).or_default().push(tied),
             }
         }
         let ahead =
@@ -86,6 +87,8 @@ struct Beside<'a> {
     by: LaunchedBy,
     /// The device has come so far that the host may launch it, where that waits.
     begun: Option<SignalId>,
+    /// The compute lane goes on when it is done.
+    waits: bool,
     launched: SignalId,
     done: SignalId,
 }
@@ -285,6 +288,9 @@ fn reduce(
                 edit.push(Item::wait(before.done, Why::Communication));
             }
             edit.push(beside.give(beside.launched));
+            if beside.waits {
+                edit.push(Item::wait(beside.done, Why::Transfer));
+            }
         }
         if call.micro_batch == last {
             awaited.extend(before.map(|before| Item::wait(before.done, Why::Communication)));

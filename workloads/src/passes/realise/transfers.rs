@@ -113,7 +113,8 @@ impl<'a> Copied<'a> {
         let what = graph.describe(first);
         let mut signal = |event: &str| schedule.signal(format!("{what} {} {event}", first.0));
         let (ready, asked) = (signal("may be copied"), signal("is asked for"));
-        let away = matches!(transfer.trips, Trips::Listed(_)).then(|| signal("is away"));
+        let told = matches!(transfer.trips, Trips::Listed(_) | Trips::Every(Stay { awaited: true, .. }));
+        let away = told.then(|| signal("is away"));
         let back = signal("is back");
         let issued = match transfer.trips {
             Trips::Every(Stay { asked: Asked::Issued(op), .. }) if hosts_issue => Some(op),
@@ -233,7 +234,7 @@ fn launch(lane: &mut Lane, transfers: &[Copied<'_>], moments: &Moments) {
     let mut at: BTreeMap<Moment, [Vec<Item>; 2]> = BTreeMap::new();
     let mut departing: BTreeSet<StorageId> = BTreeSet::new();
     for copied in transfers {
-        let &Copied { transfer, ready, asked, by_host, comes_before, back, .. } = copied;
+        let &Copied { transfer, ready, asked, by_host, comes_before, away, back } = copied;
         let Transfer { storages, trips, .. } = transfer;
         let needed = copied.wait(back, Why::Transfer);
         let mut add = |moment, kind: usize, item| at.entry(moment).or_default()[kind].push(item);
@@ -256,6 +257,9 @@ fn launch(lane: &mut Lane, transfers: &[Copied<'_>], moments: &Moments) {
                 }
                 add(Moment::Before(stay.needed_by), 1, needed);
                 add(Moment::After(stay.copied_after), 1, Item::Signal(ready));
+                if let Some(away) = away {
+                    add(Moment::After(stay.copied_after), 1, copied.wait(away, Why::Transfer));
+                }
             }
             Trips::Listed(Listed { trips, .. }) => {
                 for (number, trip) in (0u32..).zip(trips) {

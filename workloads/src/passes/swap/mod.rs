@@ -400,6 +400,7 @@ impl Stage {
                 asked: Asked::Before(timeline.returning(candidate, asked)),
                 needed_by: timeline.returning(candidate, candidate.before_needed()),
                 forwarded: false,
+                awaited: false,
             };
             transfers.push(Transfer::out(*number, candidate.storage, Medium::PAGE_LOCKED, stay));
         }

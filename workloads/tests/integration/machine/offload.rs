@@ -28,6 +28,7 @@ const ALL: ActivationOffload = ActivationOffload {
     prefetch: Some(Count::literal(2)),
     store: Store::LastUse,
     forwarding: false,
+    synchronous: false,
     to: Outside::Host,
     arrays: Vec::new(),
     pinned: true,
@@ -169,6 +170,25 @@ fn a_step_takes_what_the_link_takes() {
         last_out + 4.0 * back < eight && eight < 8.0 * (out + back),
         "{eight}: all are out after {last_out} s"
     );
+}
+
+/// Passes that wait for each copy take as long as kernels and copies one after the other, however
+/// fast the link is.
+#[test]
+fn passes_that_wait_for_each_copy_hide_none() {
+    for factor in [0.2, 1.0, 20.0] {
+        let world = box_with_links(factor);
+        let ran = |technique| world.completed(&offloading(technique, 1, 1));
+        let waits = ActivationOffload { synchronous: true, store: Store::Produced, prefetch: None, ..ALL };
+        let [kept, beside, waits] = [None, Some(ALL), Some(waits)].map(ran);
+        assert_eq!(moved(&waits), moved(&beside));
+        let saved = kept.activations(0) as f64;
+        let copies = saved / (13.78e9 * factor) + saved / (12.1e9 * factor);
+        let longer = waits.seconds() - kept.seconds();
+        assert!((longer / copies - 1.0).abs() < 0.05, "{factor}: {longer} s for {copies} s of copies");
+        assert!(beside.seconds() < waits.seconds());
+        assert!(waits.activations(0) <= beside.activations(0));
+    }
 }
 
 /// A link that is fast enough hides copies behind kernels, but for those of what the last kernels of the forward pass leave, which

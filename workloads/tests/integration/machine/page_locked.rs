@@ -26,6 +26,7 @@ const ALL: ActivationOffload = ActivationOffload {
     prefetch: Some(Count::literal(2)),
     store: Store::LastUse,
     forwarding: false,
+    synchronous: false,
     to: Outside::Host,
     arrays: Vec::new(),
     pinned: true,
