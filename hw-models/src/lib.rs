@@ -26,6 +26,7 @@ pub mod copies;
 pub mod errors;
 pub mod framework;
 pub mod host;
+pub mod host_update;
 pub mod kernels;
 pub mod machine;
 pub mod provenance;

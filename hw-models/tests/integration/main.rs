@@ -8,6 +8,7 @@ mod copies;
 mod described;
 mod framework;
 mod host;
+mod host_update;
 mod kernels;
 mod machine;
 mod machine_set;
