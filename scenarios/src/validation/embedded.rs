@@ -23,6 +23,7 @@ const SETS: &[(&str, &str)] = files![
     "neusight.yaml",
     "torchtitan.yaml",
     "nemo.yaml",
+    "v100-steps.yaml",
     "compilation.yaml",
     "fits.yaml",
     "gemm.yaml",
@@ -32,6 +33,7 @@ const SETS: &[(&str, &str)] = files![
     "collectives.yaml",
     "copies.yaml",
     "storage.yaml",
+    "host-updates.yaml",
 ];
 
 /// File and text of each set of workloads.
@@ -64,6 +66,7 @@ const STEPS: &[(&str, &str)] = files![
     "neusight.csv",
     "torchtitan.csv",
     "nemo.csv",
+    "v100-steps.csv",
     "compilation.csv",
     "out-of-memory.csv",
 ];
@@ -110,6 +113,7 @@ const STORAGE: &[(&str, &str)] = files![
     "arrays.csv",
     "queue_depth.csv",
     "states_smart_infinity.csv",
+    "updates_by_host.csv",
 ];
 
 const SUFFIX: &str = ".yaml";

@@ -1,6 +1,7 @@
-//! Storage: transfers between arrays and memories or GPUs, and optimizer states on drives. Each row is a machine, whose drives are one
-//! array, and what goes on there.
+//! Storage: transfers between arrays and memories or GPUs, and optimizer states on drives or in
+//! host memory. Each row is a machine, whose drives are one array, and what goes on there.
 
+use hw_models::host_update::HostUpdate;
 use hw_models::machine::{Machine as Built, PartId, PartKind};
 use hw_models::storage::{Array, OffloadedStates, PathParameters, Requests, Transfer, Way, seconds_at_once};
 use indexmap::IndexMap;
@@ -46,6 +47,8 @@ enum Rows {
     /// Times (`seconds`) of a `phase` (update or backward) of `parameters` on so many `drives`; of a whole step, in terms of that with
     /// one drive.
     States(States),
+    /// Times (`seconds`) of an update of `parameters` by the processors of the host.
+    Updates(Updates),
 }
 
 #[derive(Debug, Deserialize)]
@@ -53,6 +56,13 @@ enum Rows {
 struct Transfers {
     /// What the host spends on a request (us), if not what the path says.
     issue_us: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Updates {
+    /// Parameters that all threads update before they go on to the next.
+    tile: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -96,6 +106,7 @@ impl StorageTable {
         match &self.rows {
             Rows::Transfers(transfers) => transfers.compared(&machine, cells),
             Rows::States(states) => states.compared(&machine, cells),
+            Rows::Updates(updates) => updates.compared(&machine, cells),
         }
     }
 }
@@ -127,6 +138,14 @@ impl Transfers {
         let seconds = seconds_at_once(machine, catalogue::copies(), &transfers);
         let seconds = seconds.map_err(|error| error.to_string())?.into_iter().fold(0.0, f64::max);
         Ok([bytes * transfers.len() as f64 / measured, seconds])
+    }
+}
+
+impl Updates {
+    fn compared(&self, machine: &Built, cells: &Cells) -> Result<[f64; 2], String> {
+        let update = HostUpdate { parameters: number(cells, "parameters")? as u64, tile: self.tile };
+        let predicted = update.seconds(machine).ok_or("the machine has no host memory")?;
+        Ok([number(cells, "seconds")?, predicted])
     }
 }
 
