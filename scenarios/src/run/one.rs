@@ -25,9 +25,9 @@ use crate::plans::{self, Room};
 use crate::schema::{Fold, Scenario, Segments};
 
 /// Rounds in which a plan that fills the memory of GPUs is decided again, simulated and asked of the allocator.
-const ROUNDS_MAX: u64 = 8;
+const ROUNDS_MAX: u64 = 10;
 /// Rounds of them in which less is left free than was enough.
-const HALVINGS_MAX: u32 = 2;
+const HALVINGS_MAX: u32 = 4;
 /// Events per activity at most: an activity begins, waits and ends.
 const EVENTS_PER_ACTIVITY: u64 = 8;
 

@@ -203,8 +203,8 @@ impl Techniques {
         [ways, beside].concat()
     }
 
-    /// Settings to take instead of these where they do not fit, each with its name: the first that
-    /// fits.
+    /// Settings to take instead of these where they do not fit, each with its name: the fastest
+    /// that fits.
     pub fn instead(&self) -> Vec<(String, Self)> {
         self.all().flat_map(|technique| technique.instead(self)).collect()
     }

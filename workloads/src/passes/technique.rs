@@ -31,7 +31,7 @@ pub trait Technique {
     }
 
     /// Settings to take instead where these do not fit, each with its name, among `all` techniques:
-    /// the first that fits.
+    /// the fastest that fits.
     fn instead(&self, _all: &Techniques) -> Vec<(String, Techniques)> {
         Vec::new()
     }
