@@ -72,14 +72,25 @@ pub struct Stay {
     pub copied_after: OpId,
     /// Bytes are given back after the copy out and this operator of the forward pass.
     pub freed_after: OpId,
+    /// Moment of the forward pass that waits for the copy out.
+    pub gone: Gone,
     /// Moment in which the copy back is asked for.
     pub asked: Asked,
     /// First operator that needs it back.
     pub needed_by: OpId,
     /// Forwarding: a storage that is asked for before its copy has ended stays.
     pub forwarded: bool,
-    /// The forward pass goes on when the copy out has ended.
-    pub awaited: bool,
+}
+
+/// The moment of a forward pass by which a copy out must have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// Nothing waits for it.
+    InTime,
+    /// As soon as it is launched: nothing else goes on.
+    AtOnce,
+    /// Before an operator.
+    Before(OpId),
 }
 
 /// The moment in which a copy back is asked for.

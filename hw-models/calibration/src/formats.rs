@@ -317,6 +317,7 @@ fn deepbench_convolution(row: &Row<'_>) -> Result<Kernels, TableError> {
             dilation: [1; 2],
             groups: 1,
             dtype,
+            algorithm: None,
         };
         Ok((KernelShape::Convolution(convolution), column))
     };
@@ -426,6 +427,7 @@ fn neusight_convolution(row: &Row<'_>) -> Result<Kernels, TableError> {
         dilation: [1; 2],
         groups: 1,
         dtype: Dtype::Fp32,
+        algorithm: None,
     };
     Ok(vec![(KernelShape::Convolution(convolution), "latency_ms")])
 }

@@ -1,10 +1,15 @@
-//! Convolutions of two dimensions: the library takes the fastest of the algorithms that apply.
+//! Convolutions of two dimensions: the library takes the fastest of implicit and Winograd's, unless it is
+//! told which algorithm to take.
 //!
 //! ```text
 //! implicit:  one product, m = batch outputs, n = out channels, k = in channels x filter, operands and output once
 //! Winograd:  36 products of m = batch ceil(h/4) ceil(w/4), n = out, k = in channels, in a domain that the input and the
 //!            filter are transformed into and the output out of, each a pass over memory
+//! Fourier:   32 x 17 complex products of m = batch tiles, n = out, k = in channels: the half of the spectrum of real tiles
+//!            of 32 x 32, of which 33 - filter along each side are outputs (`CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING`)
 //! ```
+//!
+//! What is transformed is in memory while a convolution runs: its workspace.
 //!
 //! Winograd's is F(4x4, 3x3) of Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016, for filters
 //! 3 x 3 that move by one; it saves 3/4 of the multiplications. The gradients are products of the same size: that of the
@@ -45,6 +50,19 @@ pub struct Convolution {
     pub groups: u64,
     /// Type of the tensors.
     pub dtype: Dtype,
+    /// Algorithm. `None`: the library's choice.
+    pub algorithm: Option<ConvolutionAlgorithm>,
+}
+
+/// Algorithms of convolutions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ConvolutionAlgorithm {
+    /// One product whose operand is found in the input as it is read; without workspace.
+    Implicit,
+    /// Winograd's products of tiles that are transformed in passes of their own.
+    Winograd,
+    /// Products of spectra of tiles, which are transformed in passes of their own.
+    Fourier,
 }
 
 /// Passes of a convolution.
@@ -67,6 +85,14 @@ const FULL_TILE: f64 = 128.0 * 128.0;
 const SPLITS: [u64; 6] = [1, 2, 4, 8, 16, 32];
 /// Products in Winograd's domain: a tile of 4 x 4 outputs comes from 6 x 6 inputs.
 const WINOGRAD_PRODUCTS: u64 = 36;
+/// Outputs of a tile of Winograd's along each side.
+const WINOGRAD_OUTPUTS: u64 = 4;
+/// Places of a tile that is transformed after Fourier, along each side.
+const FOURIER_TILE: u64 = 32;
+/// Frequencies of such a tile: those of real numbers come in pairs.
+const FOURIER_PRODUCTS: u64 = FOURIER_TILE * (FOURIER_TILE / 2 + 1);
+/// Real products of a complex one.
+const COMPLEX_PRODUCTS: u64 = 4;
 
 /// One way to do it: `count` products of `m x k` with `k x n`, and what they move.
 struct Algorithm {
@@ -83,6 +109,16 @@ struct Algorithm {
     start_us: f64,
 }
 
+/// Operands transformed for products of their own.
+struct Domain {
+    /// Products of the transforms of a tile.
+    products: u64,
+    /// Tiles of all images.
+    tiles: u64,
+    /// All transforms (bytes).
+    bytes: u64,
+}
+
 impl KernelModel {
     /// A convolution.
     ///
@@ -96,8 +132,13 @@ impl KernelModel {
         let peak = self.peak(shape.dtype)?;
         let achieved = self.parameters.stream(StreamClass::Elementwise)?.achieved;
         let cost = |algorithm: &Algorithm| self.by_algorithm(shape, algorithm, parameters, peak, achieved);
+        if let Some(told) = shape.algorithm {
+            let algorithm = shape.by(told, parameters);
+            return Ok(cost(&algorithm.unwrap_or_else(|| shape.implicit(parameters))));
+        }
         let implicit = cost(&shape.implicit(parameters));
-        let best = match shape.winograd(parameters).map(|algorithm| cost(&algorithm)) {
+        let winograd = shape.by(ConvolutionAlgorithm::Winograd, parameters);
+        let best = match winograd.map(|algorithm| cost(&algorithm)) {
             Some(winograd) if winograd.alone() < implicit.alone() => winograd,
             _ => implicit,
         };
@@ -213,35 +254,70 @@ impl Convolution {
         }
     }
 
-    fn winograd(&self, parameters: &ConvolutionParameters) -> Option<Algorithm> {
-        let applies =
-            self.filter == [3, 3] && (self.stride, self.dilation, self.groups.max(1)) == ([1, 1], [1, 1], 1);
-        if !applies {
-            return None;
-        }
-        let [height, width] = self.output();
-        let tiles = self.batch.saturating_mul(height.div_ceil(4)).saturating_mul(width.div_ceil(4));
+    /// The convolution by an algorithm, if that applies.
+    fn by(&self, algorithm: ConvolutionAlgorithm, parameters: &ConvolutionParameters) -> Option<Algorithm> {
+        let real = match algorithm {
+            ConvolutionAlgorithm::Implicit => return Some(self.implicit(parameters)),
+            ConvolutionAlgorithm::Winograd => 1,
+            ConvolutionAlgorithm::Fourier => COMPLEX_PRODUCTS,
+        };
+        Some(self.transformed(self.domain(algorithm)?, real, parameters))
+    }
+
+    /// Products in a domain, each of which is `real` products of its operands.
+    fn transformed(&self, domain: Domain, real: u64, parameters: &ConvolutionParameters) -> Algorithm {
+        let Domain { products, tiles, bytes } = domain;
         let (inputs, outputs) = (self.in_channels, self.out_channels);
-        // Of each tile the transform of the input and that of the output or its gradient, and those of the filters.
-        let elements = tiles.saturating_mul(inputs.saturating_add(outputs));
-        let elements = elements.saturating_add(inputs.saturating_mul(outputs));
-        let transformed = WINOGRAD_PRODUCTS.saturating_mul(elements).saturating_mul(self.dtype.bytes());
         let (m, n, k, splits) = match self.pass {
             ConvolutionPass::Forward => (tiles, outputs, inputs, &SPLITS[..1]),
             ConvolutionPass::InputGradient => (tiles, inputs, outputs, &SPLITS[..1]),
             ConvolutionPass::WeightGradient => (inputs, outputs, tiles, &SPLITS[..]),
         };
-        Some(Algorithm {
-            products: WINOGRAD_PRODUCTS,
+        Algorithm {
+            products,
             m,
             n,
-            k,
+            k: k.saturating_mul(real),
             splits,
             efficiency: parameters.winograd * self.factor(parameters),
-            beside: transformed,
-            apart: transformed.saturating_add(self.bytes()),
+            beside: bytes,
+            apart: bytes.saturating_add(self.bytes()),
             start_us: parameters.start_us + parameters.transforms_us,
-        })
+        }
+    }
+
+    /// The domain that an algorithm transforms into. `None`: it does not, or does not apply.
+    fn domain(&self, algorithm: ConvolutionAlgorithm) -> Option<Domain> {
+        let element = self.dtype.bytes();
+        let (products, outputs, element) = match algorithm {
+            ConvolutionAlgorithm::Implicit => return None,
+            ConvolutionAlgorithm::Winograd if self.filter != [3, 3] => return None,
+            ConvolutionAlgorithm::Winograd => (WINOGRAD_PRODUCTS, [WINOGRAD_OUTPUTS; 2], element),
+            ConvolutionAlgorithm::Fourier => {
+                let outputs = self.filter.map(|extent| (FOURIER_TILE + 1).saturating_sub(extent.max(1)));
+                (FOURIER_PRODUCTS, outputs, 2 * element)
+            }
+        };
+        let applies = (self.stride, self.dilation, self.groups.max(1)) == ([1, 1], [1, 1], 1);
+        if !applies || outputs.contains(&0) {
+            return None;
+        }
+        let of_side = |side: usize| self.output()[side].div_ceil(outputs[side]);
+        let tiles = self.batch.saturating_mul(of_side(0)).saturating_mul(of_side(1));
+        let (inputs, outputs) = (self.in_channels, self.out_channels);
+        // Of each tile the transform of the input and that of the output or its gradient, and those of the filters.
+        let elements = tiles.saturating_mul(inputs.saturating_add(outputs));
+        let elements = elements.saturating_add(inputs.saturating_mul(outputs));
+        Some(Domain { products, tiles, bytes: products.saturating_mul(elements).saturating_mul(element) })
+    }
+
+    /// Workspace of an algorithm (bytes). `None`: it does not apply.
+    pub fn workspace(&self, algorithm: ConvolutionAlgorithm) -> Option<u64> {
+        match algorithm {
+            ConvolutionAlgorithm::Implicit => Some(0),
+            _ if self.depthwise() => None,
+            transforming => self.domain(transforming).map(|domain| domain.bytes),
+        }
     }
 
     const fn factor(&self, parameters: &ConvolutionParameters) -> f64 {

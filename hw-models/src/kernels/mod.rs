@@ -39,7 +39,7 @@ use crate::catalogue::Gpu;
 use crate::provenance::Provenance;
 
 pub use attention::{Attention, Pass};
-pub use convolution::{Convolution, ConvolutionPass};
+pub use convolution::{Convolution, ConvolutionAlgorithm, ConvolutionPass};
 pub use corrections::{Anchor, CORRECTIONS, CORRECTIONS_HEADER, Correct, Corrections};
 pub use gemm::{Gemm, Layout};
 pub use grouped::GroupedGemm;

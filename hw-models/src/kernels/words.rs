@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Attention, Convolution, ConvolutionPass, GroupedGemm, Pass, Stream, StreamClass};
+use super::{
+    Attention, Convolution, ConvolutionAlgorithm, ConvolutionPass, GroupedGemm, Pass, Stream, StreamClass,
+};
 
 impl fmt::Display for Attention {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -20,9 +22,10 @@ impl fmt::Display for Attention {
 
 impl fmt::Display for Convolution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pass, batch, in_channels, out_channels, input, filter, dtype, .. } = self;
+        let Self { pass, batch, in_channels, out_channels, input, filter, dtype, algorithm, .. } = self;
         write!(f, "{pass} of a convolution of {batch} x {in_channels} x {} x {}", input[0], input[1])?;
-        write!(f, " by {out_channels} filters of {} x {}, {dtype}", filter[0], filter[1])
+        write!(f, " by {out_channels} filters of {} x {}, {dtype}", filter[0], filter[1])?;
+        algorithm.map_or(Ok(()), |algorithm| write!(f, ", {algorithm}"))
     }
 }
 
@@ -48,6 +51,16 @@ impl fmt::Display for StreamClass {
 impl fmt::Display for Pass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
+    }
+}
+
+impl fmt::Display for ConvolutionAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Implicit => "as an implicit product",
+            Self::Winograd => "by Winograd's algorithm",
+            Self::Fourier => "by Fourier transforms",
+        })
     }
 }
 

@@ -28,6 +28,7 @@ mod spent;
 mod summarise;
 mod swapped;
 mod tally;
+mod virtualised;
 mod words;
 
 use rayon::prelude::*;

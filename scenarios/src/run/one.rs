@@ -381,5 +381,6 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
         });
     }
     summary.notes = notes::notes(&summary);
+    summary.notes.extend(super::virtualised::notes(built));
     Ok(judged(summary))
 }

@@ -24,7 +24,7 @@ const LINES_MAX: usize = 25;
 /// The list of shipped scenarios names files, which are data.
 const DATA: &str = "scenarios/src/library.rs";
 
-const TECHNIQUES: [Technique; 6] = [
+const TECHNIQUES: [Technique; 7] = [
     Technique {
         words: &["bpipe", "Bpipe", "BPipe"],
         own: &["workloads/src/passes/bpipe/"],
@@ -66,6 +66,11 @@ const TECHNIQUES: [Technique; 6] = [
             "reports/src/summary/swap.rs",
             "reports/src/terminal/swap.rs",
         ],
+        lines: LINES_MAX,
+    },
+    Technique {
+        words: &["vdnn", "Vdnn", "virtualised", "Virtualised"],
+        own: &["workloads/src/passes/vdnn/", "scenarios/src/run/virtualised.rs"],
         lines: LINES_MAX,
     },
     Technique {

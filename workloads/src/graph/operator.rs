@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use std::iter;
 
 pub use hw_models::kernels::{
-    Attention, Convolution, ConvolutionPass, Dtype, Gemm, GroupedGemm, Layout, Pass, Stream, StreamClass,
+    Attention, Convolution, ConvolutionAlgorithm, ConvolutionPass, Dtype, Gemm, GroupedGemm, Layout, Pass,
+    Stream, StreamClass,
 };
 
 use crate::graph::Phase;

@@ -22,6 +22,7 @@ use super::realise::visits::Visits;
 use super::recompute::Recompute;
 use super::swap::Swap;
 use super::technique::Technique;
+use super::vdnn::Vdnn;
 use super::zero_infinity::ZeroInfinity;
 use super::zero_offload::ZeroOffload;
 use super::{ModelKind, Pass, Saving};
@@ -86,6 +87,8 @@ pub struct Techniques {
     pub swap: Option<Swap>,
     /// Keep the states of the optimizer on drives, and parameters in host memory or on drives (Rajbhandari et al., SC 2021).
     pub zero_infinity: Option<ZeroInfinity>,
+    /// Offload inputs of convolutional layers to host memory one by one, with the algorithms that memory allows (Rhu et al., MICRO 2016).
+    pub vdnn: Option<Vdnn>,
 }
 
 /// Settings of techniques that are facts of hardware.
@@ -105,10 +108,13 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
         pipelining.no_sums.then_some(NoSums).and_then(one),
         // A compiler sees what is executed again with the rest of the backward pass.
         pipelining.compiled.then_some(Fusion).and_then(one),
+        // What convolutions may take instead is priced with what they take.
+        techniques.vdnn.and_then(|vdnn| one(vdnn.variants())),
         // Who moves what is decided by one technique a storage; each refuses what another has decided.
         techniques.bpipe.and_then(one),
         techniques.activation_offload.and_then(one),
         techniques.swap.and_then(one),
+        techniques.vdnn.and_then(one),
         // After all that leave for hosts are known: which of them find page-locked memory there.
         one(Buffering),
         // The plain step, with what is exchanged: later realisers find every operator in it.
@@ -161,7 +167,7 @@ impl Techniques {
         fn one<T: Technique>(technique: &Option<T>) -> Option<&dyn Technique> {
             technique.as_ref().map(|technique| technique as &dyn Technique)
         }
-        let Self { recompute, bpipe, activation_offload, zero_offload, swap, zero_infinity } = self;
+        let Self { recompute, bpipe, activation_offload, zero_offload, swap, zero_infinity, vdnn } = self;
         let all = [
             one(recompute),
             one(bpipe),
@@ -169,6 +175,7 @@ impl Techniques {
             one(zero_offload),
             one(swap),
             one(zero_infinity),
+            one(vdnn),
         ];
         all.into_iter().flatten()
     }
@@ -176,7 +183,7 @@ impl Techniques {
     /// All but those that move activations to hosts or drives.
     #[must_use]
     pub fn with_activations_on_gpus(&self) -> Self {
-        Self { activation_offload: None, swap: None, ..self.clone() }
+        Self { activation_offload: None, swap: None, vdnn: None, ..self.clone() }
     }
 
     /// Settings of all techniques that leave more memory of GPUs free, for models of a number of
@@ -189,6 +196,7 @@ impl Techniques {
             ZeroOffload::savings(layers),
             Swap::savings(layers),
             ZeroInfinity::savings(layers),
+            Vdnn::savings(layers),
         ];
         savings.concat()
     }

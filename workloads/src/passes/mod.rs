@@ -74,6 +74,7 @@ pub mod recompute;
 mod saving;
 pub mod swap;
 mod technique;
+pub mod vdnn;
 pub mod zero_infinity;
 pub mod zero_offload;
 

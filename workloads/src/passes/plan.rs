@@ -14,6 +14,7 @@ use crate::transfer::{Dispositions, Medium};
 use super::host_buffers::HostBuffers;
 use super::offload::adaptive::Kept;
 use super::swap::Swapped;
+use super::vdnn::Virtualised;
 
 /// A plan on its way from the graph of a model to schedules.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +66,8 @@ pub struct Decided {
     pub swapped: Vec<Swapped>,
     /// About what ranks keep by their own profiles, by stage, then replica.
     pub kept: Vec<Kept>,
+    /// About memory that vDNN manages, by stage.
+    pub virtualised: Vec<Virtualised>,
 }
 
 /// A step of a plan.

@@ -346,6 +346,7 @@ const fn three_by_three(batch: u64, side: u64) -> Convolution {
         dilation: [1, 1],
         groups: 1,
         dtype: Dtype::Fp32,
+        algorithm: None,
     }
 }
 
@@ -383,7 +384,7 @@ proptest! {
         let pass = [ConvolutionPass::Forward, ConvolutionPass::InputGradient, ConvolutionPass::WeightGradient][pass];
         let any = Convolution {
             pass, batch, in_channels, out_channels, input: [h, w], filter: [fh, fw], padding: [ph, pw],
-            stride: [sh, sw], dilation: [sw, sh], groups, dtype: Dtype::Fp32,
+            stride: [sh, sw], dilation: [sw, sh], groups, dtype: Dtype::Fp32, algorithm: None,
         };
         let modest = Convolution { batch: small, in_channels: small, filter: [3, 3], stride: [1, 1], ..any };
         let depthwise = Convolution { groups: small, ..modest };

@@ -48,6 +48,7 @@ impl Tape<'_> {
             dilation: filters.dilation,
             groups: filters.groups,
             dtype: self.on.dtype,
+            algorithm: None,
         };
         let places = shape.output();
         let made = match from.shape {

@@ -21,7 +21,7 @@ use crate::error::PlanError;
 use crate::graph::{OpGraph, OpId, StorageId};
 use crate::passes::{Context, Kind, Pass, Plan};
 use crate::schedule::{Call, Insertions, Item, Lane, LaneKind, Nth, Schedule, SignalId, Why};
-use crate::transfer::{Asked, Dispositions, Listed, Stay, Tier, Transfer, Trips};
+use crate::transfer::{Asked, Dispositions, Gone, Listed, Stay, Tier, Transfer, Trips};
 
 use super::launches::launched;
 use super::room;
@@ -95,7 +95,7 @@ struct Copied<'a> {
     by_host: Option<(SignalId, OpId)>,
     /// The operator before which the compute lane asks, or lets it come.
     comes_before: Option<OpId>,
-    /// It is away. `None`: copies back find out themselves.
+    /// It is away. `None`: copies back find out themselves, and no operator waits for it.
     away: Option<SignalId>,
     /// It is there.
     back: SignalId,
@@ -113,7 +113,7 @@ impl<'a> Copied<'a> {
         let what = graph.describe(first);
         let mut signal = |event: &str| schedule.signal(format!("{what} {} {event}", first.0));
         let (ready, asked) = (signal("may be copied"), signal("is asked for"));
-        let told = matches!(transfer.trips, Trips::Listed(_) | Trips::Every(Stay { awaited: true, .. }));
+        let told = !matches!(transfer.trips, Trips::Every(Stay { gone: Gone::InTime, .. }));
         let away = told.then(|| signal("is away"));
         let back = signal("is back");
         let issued = match transfer.trips {
@@ -258,7 +258,11 @@ fn launch(lane: &mut Lane, transfers: &[Copied<'_>], moments: &Moments) {
                 add(Moment::Before(stay.needed_by), 1, needed);
                 add(Moment::After(stay.copied_after), 1, Item::Signal(ready));
                 if let Some(away) = away {
-                    add(Moment::After(stay.copied_after), 1, copied.wait(away, Why::Transfer));
+                    let waits = match stay.gone {
+                        Gone::Before(op) => Moment::Before(op),
+                        Gone::AtOnce | Gone::InTime => Moment::After(stay.copied_after),
+                    };
+                    add(waits, 1, copied.wait(away, Why::Transfer));
                 }
             }
             Trips::Listed(Listed { trips, .. }) => {

@@ -30,7 +30,7 @@ use crate::model::transformer::Sharding;
 use crate::names::kind;
 use crate::order::Visit;
 use crate::schedule::StageMemory;
-use crate::transfer::{Asked, Medium, Stay, Store, Transfer};
+use crate::transfer::{Asked, Gone, Medium, Stay, Store, Transfer};
 
 use super::{Added, Around, Context, Facts, Kind, Pass, Plan, Saving, Size, Step, Technique, Techniques};
 
@@ -397,10 +397,10 @@ impl Stage {
             let stay = Stay {
                 copied_after: candidate.copied_after,
                 freed_after: candidate.leaves_after,
+                gone: Gone::InTime,
                 asked: Asked::Before(timeline.returning(candidate, asked)),
                 needed_by: timeline.returning(candidate, candidate.before_needed()),
                 forwarded: false,
-                awaited: false,
             };
             transfers.push(Transfer::out(*number, candidate.storage, Medium::PAGE_LOCKED, stay));
         }
