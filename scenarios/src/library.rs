@@ -1,7 +1,7 @@
 //! The scenarios that come with foretrain, embedded so that they run from any directory.
 
 /// Name and text of each, in the order in which they are listed.
-const LIBRARY: [(&str, &str); 31] = [
+const LIBRARY: [(&str, &str); 33] = [
     ("bpipe-gpt3-96b", include_str!("../library/bpipe-gpt3-96b.yaml")),
     ("bpipe-gpt3-96b-flash", include_str!("../library/bpipe-gpt3-96b-flash.yaml")),
     ("bpipe-fused-softmax", include_str!("../library/bpipe-fused-softmax.yaml")),
@@ -15,6 +15,8 @@ const LIBRARY: [(&str, &str); 31] = [
     ("zero3-sharded", include_str!("../library/zero3-sharded.yaml")),
     ("zero-infinity-nvme", include_str!("../library/zero-infinity-nvme.yaml")),
     ("swap-single-gpu", include_str!("../library/swap-single-gpu.yaml")),
+    ("lms-limit", include_str!("../library/lms-limit.yaml")),
+    ("vdnn-vgg16", include_str!("../library/vdnn-vgg16.yaml")),
     ("swap-engines", include_str!("../library/swap-engines.yaml")),
     ("swap-or-recompute", include_str!("../library/swap-or-recompute.yaml")),
     ("swap-shared-pcie", include_str!("../library/swap-shared-pcie.yaml")),

@@ -72,25 +72,14 @@ pub struct Stay {
     pub copied_after: OpId,
     /// Bytes are given back after the copy out and this operator of the forward pass.
     pub freed_after: OpId,
-    /// Moment of the forward pass that waits for the copy out.
-    pub gone: Gone,
+    /// Operator behind which the GPU waits for the end of the copy out. `None`: it does not wait.
+    pub gone_after: Option<OpId>,
     /// Moment in which the copy back is asked for.
     pub asked: Asked,
     /// First operator that needs it back.
     pub needed_by: OpId,
     /// Forwarding: a storage that is asked for before its copy has ended stays.
     pub forwarded: bool,
-}
-
-/// The moment of a forward pass by which a copy out must have ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gone {
-    /// Nothing waits for it.
-    InTime,
-    /// As soon as it is launched: nothing else goes on.
-    AtOnce,
-    /// Before an operator.
-    Before(OpId),
 }
 
 /// The moment in which a copy back is asked for.

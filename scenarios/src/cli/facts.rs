@@ -85,6 +85,7 @@ fn layered_models() -> impl Iterator<Item = Item> {
         step: Step::Whole,
         in_operators: false,
         gelu: true,
+        cudnn: false,
     };
     catalogue::layered_presets().iter().map(move |(name, preset)| {
         let model = LayeredModel::new(&preset.model, &on).ok();

@@ -7,7 +7,7 @@ use workloads::plan::{LayeredPlan, PlanError};
 
 use super::transformer;
 use crate::catalogue;
-use crate::schema::{LayerList, LayersOf, Scenario};
+use crate::schema::{ImageLayers, LayerList, LayersOf, Scenario};
 
 /// The plan of a checked scenario whose model is `settings`.
 ///
@@ -74,6 +74,7 @@ fn execution(scenario: &Scenario) -> LayeredExecution {
             .as_ref()
             .is_some_and(|software| software.layers == LayersOf::HuggingFace),
         gelu: common.fusion.gelu,
+        cudnn: scenario.software.as_ref().is_some_and(|software| software.image_layers == ImageLayers::Cudnn),
     }
 }
 

@@ -40,7 +40,7 @@ pub use programmed::{ProgramBase, Programmed};
 pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
 pub use shape::Shape;
 pub(crate) use software::FRAMEWORK;
-pub use software::{Attention, Gelu, Gradients, LayersOf, Optimizer, Software};
+pub use software::{Attention, Gelu, Gradients, ImageLayers, LayersOf, Optimizer, Software};
 pub use storage::{ArrayRates, DriveArray, Storage};
 pub(crate) use trace::Recorded;
 pub use trace::Trace;

@@ -21,6 +21,8 @@ pub struct Software {
     pub persistent_products: Option<bool>,
     /// Whose layers they are: which chains of small operators are one kernel.
     pub layers: LayersOf,
+    /// Whose layers over images they are, of lists of layers.
+    pub image_layers: ImageLayers,
     /// Entries of the vocabulary on each tensor rank are padded to a multiple of this: 128 if not given with Megatron-LM's layers
     /// (`make_vocab_size_divisible_by`), 1 with others.
     #[schemars(extend("examples" = [128]))]
@@ -72,6 +74,7 @@ impl Default for Software {
             sustained_products: None,
             persistent_products: None,
             layers: LayersOf::default(),
+            image_layers: ImageLayers::default(),
             vocabulary_multiple: None,
             compile: false,
             gelu: Gelu::default(),
@@ -156,6 +159,18 @@ pub enum LayersOf {
     /// one of its own, RMSNorm and the gate are operators (see `compile`), positions turn as complex numbers in fp32, keys and
     /// values are repeated for each query; inputs that sequence parallelism gathers are kept, and nothing runs beside its sums.
     Torchtitan,
+}
+
+/// Whose layers over images they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ImageLayers {
+    /// PyTorch's: a max-pool keeps the places of its maxima, 8 bytes each; gradients of ReLU are tensors of their own.
+    #[default]
+    Pytorch,
+    /// cuDNN's, as Torch7, Caffe and vDNN call them: a max-pool compares its input with its output, and the gradient of a ReLU
+    /// in place overwrites what it is made of.
+    Cudnn,
 }
 
 /// How GeLU is computed.

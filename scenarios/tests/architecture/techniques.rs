@@ -24,7 +24,7 @@ const LINES_MAX: usize = 25;
 /// The list of shipped scenarios names files, which are data.
 const DATA: &str = "scenarios/src/library.rs";
 
-const TECHNIQUES: [Technique; 7] = [
+const TECHNIQUES: [Technique; 8] = [
     Technique {
         words: &["bpipe", "Bpipe", "BPipe"],
         own: &["workloads/src/passes/bpipe/"],
@@ -68,6 +68,7 @@ const TECHNIQUES: [Technique; 7] = [
         ],
         lines: LINES_MAX,
     },
+    Technique { words: &["lms", "Lms"], own: &["workloads/src/passes/lms/"], lines: LINES_MAX },
     Technique {
         words: &["vdnn", "Vdnn", "virtualised", "Virtualised"],
         own: &["workloads/src/passes/vdnn/", "scenarios/src/run/virtualised.rs"],

@@ -30,3 +30,4 @@ mod transformers;
 mod twice;
 #[cfg(feature = "measure")]
 mod validation;
+mod vdnn;

@@ -13,6 +13,7 @@ use crate::order::PipelineSchedule;
 use super::bpipe::{self, Bpipe};
 use super::fusion::Fusion;
 use super::host_buffers::Buffering;
+use super::lms::Lms;
 use super::no_sums::{NoSums, releasing};
 use super::offload::ActivationOffload;
 use super::realise::launches::{LaunchWaits, Launches};
@@ -89,6 +90,8 @@ pub struct Techniques {
     pub zero_infinity: Option<ZeroInfinity>,
     /// Offload inputs of convolutional layers to host memory one by one, with the algorithms that memory allows (Rhu et al., MICRO 2016).
     pub vdnn: Option<Vdnn>,
+    /// Reclaim memory of inactive tensors when the allocator has nothing suitable (PyTorch Large Model Support, IBM).
+    pub lms: Option<Lms>,
 }
 
 /// Settings of techniques that are facts of hardware.
@@ -115,6 +118,7 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
         techniques.activation_offload.and_then(one),
         techniques.swap.and_then(one),
         techniques.vdnn.and_then(one),
+        techniques.lms.and_then(one),
         // After all that leave for hosts are known: which of them find page-locked memory there.
         one(Buffering),
         // The plain step, with what is exchanged: later realisers find every operator in it.
@@ -167,7 +171,8 @@ impl Techniques {
         fn one<T: Technique>(technique: &Option<T>) -> Option<&dyn Technique> {
             technique.as_ref().map(|technique| technique as &dyn Technique)
         }
-        let Self { recompute, bpipe, activation_offload, zero_offload, swap, zero_infinity, vdnn } = self;
+        let Self { recompute, bpipe, activation_offload, zero_offload, swap, zero_infinity, vdnn, lms } =
+            self;
         let all = [
             one(recompute),
             one(bpipe),
@@ -176,6 +181,7 @@ impl Techniques {
             one(swap),
             one(zero_infinity),
             one(vdnn),
+            one(lms),
         ];
         all.into_iter().flatten()
     }
@@ -183,7 +189,7 @@ impl Techniques {
     /// All but those that move activations to hosts or drives.
     #[must_use]
     pub fn with_activations_on_gpus(&self) -> Self {
-        Self { activation_offload: None, swap: None, vdnn: None, ..self.clone() }
+        Self { activation_offload: None, swap: None, vdnn: None, lms: None, ..self.clone() }
     }
 
     /// Settings of all techniques that leave more memory of GPUs free, for models of a number of
@@ -197,6 +203,7 @@ impl Techniques {
             Swap::savings(layers),
             ZeroInfinity::savings(layers),
             Vdnn::savings(layers),
+            Lms::savings(layers),
         ];
         savings.concat()
     }

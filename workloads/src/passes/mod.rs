@@ -66,6 +66,7 @@ pub mod bpipe;
 pub mod fusion;
 pub mod host_buffers;
 mod list;
+pub mod lms;
 pub mod no_sums;
 pub mod offload;
 mod plan;

@@ -12,8 +12,11 @@ use crate::schema::{
 };
 
 /// Settings that are about other models.
-const FOREIGN: [(&str, &str); 2] =
-    [batches::OF_PIPELINES, ("training.optimizer", "transformers are trained with Adam; remove it")];
+const FOREIGN: [(&str, &str); 3] = [
+    batches::OF_PIPELINES,
+    ("training.optimizer", "transformers are trained with Adam; remove it"),
+    ("software.image_layers", "it has no layers over images; remove it"),
+];
 
 impl Check<'_> {
     pub(super) fn transformer(&mut self, scenario: &mut Scenario) {

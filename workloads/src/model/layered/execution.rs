@@ -27,6 +27,9 @@ pub struct LayeredExecution {
     pub in_operators: bool,
     /// GeLU is one kernel; else the tanh form in eight operators (`NewGELUActivation`).
     pub gelu: bool,
+    /// Largest values are found again by comparison, and gradients of ReLU overwrite what they are made
+    /// of, as in frameworks on cuDNN; else PyTorch's operators.
+    pub cudnn: bool,
 }
 
 /// What updates parameters.

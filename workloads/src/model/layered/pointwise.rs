@@ -23,12 +23,17 @@ impl Tape<'_> {
         }
     }
 
-    /// The output says where the input was positive.
+    /// The output says where the input was positive. On cuDNN the gradient is overwritten, too.
     fn relu_in_place(&mut self, from: Value) -> Value {
         let (layer, bytes) = (self.layer("relu"), self.on.bytes(from.shape));
         let to = self.view(from, from.shape);
         self.draft.stream(layer, COPY, (bytes, bytes), &[from.tensor], &[]);
         self.back(to, move |reverse, gradient| {
+            if reverse.on.cudnn && from.tracked {
+                let (traffic, reads) = ((2 * bytes, bytes), [gradient, from.tensor]);
+                reverse.draft.stream(name(layer, "input gradient"), COPY, traffic, &reads, &[]);
+                return reverse.give(from, gradient);
+            }
             reverse.pass_gradient(layer, from, gradient, Some(from.tensor));
         });
         to

@@ -11,7 +11,8 @@ use crate::model::names::name;
 const PLACE_BYTES: u64 = 8;
 
 impl Tape<'_> {
-    /// Largest or mean of a window. PyTorch keeps the input of either, and the places of maxima.
+    /// Largest or mean of a window. PyTorch keeps the input of either, and the places of maxima; cuDNN
+    /// compares the input with the output.
     pub(super) fn pool(&mut self, from: Value, pool: &Pool, largest: bool) -> Result<Value, String> {
         let (kernel, padding) = (u64::from(pool.kernel), u64::from(pool.padding));
         let stride = u64::from(pool.stride.unwrap_or(pool.kernel));
@@ -33,16 +34,18 @@ impl Tape<'_> {
         let layer = self.layer(if largest { "max pool" } else { "average pool" });
         let (to, places) = (self.value(layer, made), name(layer, "places"));
         let (read, written) = (self.on.bytes(from.shape), self.on.bytes(made));
-        let of_places = if largest { PLACE_BYTES * self.on.elements(made) } else { 0 };
+        let keeps_places = largest && !self.on.cudnn;
+        let of_places = if keeps_places { PLACE_BYTES * self.on.elements(made) } else { 0 };
+        let compared = if largest && !keeps_places { read + written } else { of_places };
         let writes = [(to.tensor, written), (places, of_places)];
-        let writes = if largest { &writes[..] } else { &writes[..1] };
+        let writes = if keeps_places { &writes[..] } else { &writes[..1] };
         let traffic = (read, written + of_places);
         self.draft.stream(layer, StreamClass::Elementwise, traffic, &[from.tensor], writes);
         self.back(to, move |reverse, gradient| {
             let result = name(layer, "input gradient");
-            let reads = [gradient, from.tensor, places];
+            let reads = [gradient, from.tensor, if keeps_places { places } else { to.tensor }];
             let reads = if largest { &reads[..] } else { &reads[..2] };
-            let traffic = (written + of_places, read);
+            let traffic = (written + compared, read);
             reverse.draft.stream(result, StreamClass::Elementwise, traffic, reads, &[(result, read)]);
             reverse.give(from, result);
         });

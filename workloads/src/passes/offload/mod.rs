@@ -21,7 +21,7 @@ use crate::graph::part::PartKind;
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::liveness::{Gap, gaps};
 use crate::order::{Order, PipelineSchedule, Visit};
-use crate::transfer::{Asked, Conflict, Dispositions, Gone, Medium, Outside, Stay, Transfer};
+use crate::transfer::{Asked, Conflict, Dispositions, Medium, Outside, Stay, Transfer};
 
 use self::adaptive::{Profile, Tracked};
 use super::{
@@ -228,9 +228,9 @@ pub fn decide(
                 Store::Produced => filled_by,
                 Store::LastUse => freed_after,
             };
-            let gone = if technique.synchronous { Gone::AtOnce } else { Gone::InTime };
+            let gone_after = technique.synchronous.then_some(copied_after);
             let forwarded = technique.forwarding && !technique.synchronous;
-            let stay = Stay { copied_after, freed_after, gone, asked, needed_by, forwarded };
+            let stay = Stay { copied_after, freed_after, gone_after, asked, needed_by, forwarded };
             table.transfer(NAME, graph, Transfer::out(stage, storage, to, stay))?;
         }
     }

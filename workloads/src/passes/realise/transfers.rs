@@ -21,7 +21,7 @@ use crate::error::PlanError;
 use crate::graph::{OpGraph, OpId, StorageId};
 use crate::passes::{Context, Kind, Pass, Plan};
 use crate::schedule::{Call, Insertions, Item, Lane, LaneKind, Nth, Schedule, SignalId, Why};
-use crate::transfer::{Asked, Dispositions, Gone, Listed, Stay, Tier, Transfer, Trips};
+use crate::transfer::{Asked, Dispositions, Listed, Stay, Tier, Transfer, Trips};
 
 use super::launches::launched;
 use super::room;
@@ -113,7 +113,8 @@ impl<'a> Copied<'a> {
         let what = graph.describe(first);
         let mut signal = |event: &str| schedule.signal(format!("{what} {} {event}", first.0));
         let (ready, asked) = (signal("may be copied"), signal("is asked for"));
-        let told = !matches!(transfer.trips, Trips::Every(Stay { gone: Gone::InTime, .. }));
+        let told =
+            matches!(transfer.trips, Trips::Listed(_) | Trips::Every(Stay { gone_after: Some(_), .. }));
         let away = told.then(|| signal("is away"));
         let back = signal("is back");
         let issued = match transfer.trips {
@@ -257,12 +258,8 @@ fn launch(lane: &mut Lane, transfers: &[Copied<'_>], moments: &Moments) {
                 }
                 add(Moment::Before(stay.needed_by), 1, needed);
                 add(Moment::After(stay.copied_after), 1, Item::Signal(ready));
-                if let Some(away) = away {
-                    let waits = match stay.gone {
-                        Gone::Before(op) => Moment::Before(op),
-                        Gone::AtOnce | Gone::InTime => Moment::After(stay.copied_after),
-                    };
-                    add(waits, 1, copied.wait(away, Why::Transfer));
+                if let (Some(op), Some(away)) = (stay.gone_after, away) {
+                    add(Moment::After(op), 1, copied.wait(away, Why::Transfer));
                 }
             }
             Trips::Listed(Listed { trips, .. }) => {

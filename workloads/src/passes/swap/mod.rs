@@ -30,7 +30,7 @@ use crate::model::transformer::Sharding;
 use crate::names::kind;
 use crate::order::Visit;
 use crate::schedule::StageMemory;
-use crate::transfer::{Asked, Gone, Medium, Stay, Store, Transfer};
+use crate::transfer::{Asked, Medium, Stay, Store, Transfer};
 
 use super::{Added, Around, Context, Facts, Kind, Pass, Plan, Saving, Size, Step, Technique, Techniques};
 
@@ -397,7 +397,7 @@ impl Stage {
             let stay = Stay {
                 copied_after: candidate.copied_after,
                 freed_after: candidate.leaves_after,
-                gone: Gone::InTime,
+                gone_after: None,
                 asked: Asked::Before(timeline.returning(candidate, asked)),
                 needed_by: timeline.returning(candidate, candidate.before_needed()),
                 forwarded: false,

@@ -10,7 +10,7 @@ use super::Library;
 
 /// Adds works for the algorithms of a library, so that they are priced.
 #[derive(Clone, Copy, Debug)]
-pub struct Variants(pub Library);
+pub(crate) struct Variants(pub(super) Library);
 
 impl Pass for Variants {
     fn name(&self) -> &'static str {

@@ -38,8 +38,6 @@ pub(super) struct Offloaded {
     pub(super) needed: usize,
     /// Layer of the backward pass that prefetches it, or the one that needs it.
     pub(super) asked: usize,
-    /// Position of the last operator of the backward pass that reads it.
-    pub(super) last: usize,
 }
 
 impl Layers {
@@ -50,14 +48,20 @@ impl Layers {
         let reading = runs(forward.len(), |at| fills(graph, forward[at]));
         let mut gradients: BTreeSet<StorageId> = BTreeSet::new();
         let returning = runs(backward.len(), |at| {
-            let passing = |it: &&StorageId| !graph.stored(**it).purpose.is_activation();
-            let read: Vec<StorageId> =
-                graph.get(backward[at]).reads.iter().filter(passing).copied().collect();
-            let begins = fills(graph, backward[at]) && !read.iter().any(|it| gradients.contains(it));
+            let is_saved = |it: &&StorageId| graph.stored(**it).purpose.is_activation();
+            let (saved, read): (Vec<&StorageId>, Vec<&StorageId>) =
+                graph.get(backward[at]).reads.iter().partition(is_saved);
+            let fills = fills(graph, backward[at]);
+            // What adds to sums of gradients belongs to the layer that made them.
+            let begins = (fills || !saved.is_empty()) && !read.iter().any(|it| gradients.contains(it));
             if begins {
                 gradients.clear();
             }
             gradients.extend(read);
+            if !fills && !saved.is_empty() {
+                // It has changed its gradient in place: who reads that is another layer.
+                gradients.clear();
+            }
             begins
         });
         let is_convolution =
@@ -90,7 +94,7 @@ impl Layers {
     }
 
     fn leaving(&self, graph: &OpGraph, offload: Offload, gap: &Gap) -> Option<Offloaded> {
-        let &Gap { storage, bytes, last_used_by, needed_last, at: [filled, left, needed], .. } = gap;
+        let &Gap { storage, bytes, last_used_by, at: [filled, left, needed], .. } = gap;
         let reader = layer_of(&self.reading, left)?;
         let of_kind = match offload {
             Offload::All | Offload::Dynamic => true,
@@ -103,9 +107,8 @@ impl Layers {
             return None;
         }
         let needed = layer_of(&self.returning, needed)?;
-        let last = self.backward.iter().position(|&op| op == needed_last)?;
         let freed_after = last_used_by;
-        Some(Offloaded { storage, bytes, reader, freed_after, left, needed, asked: needed, last })
+        Some(Offloaded { storage, bytes, reader, freed_after, left, needed, asked: needed })
     }
 
     /// Position of the first matrix product behind the last convolution of the forward pass.

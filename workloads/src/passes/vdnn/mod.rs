@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 use crate::diagnostic::Diagnostic;
 use crate::error::PlanError;
 use crate::graph::{OpGraph, OpId, Phase};
-use crate::transfer::{Asked, Gone, Medium, Stay, Transfer};
+use crate::names::kind;
+use crate::transfer::{Asked, Medium, Stay, Transfer};
 
 use super::{Added, Around, Context, Facts, Kind, ModelKind, Pass, Plan, Size, Technique, Techniques};
 
@@ -194,7 +195,8 @@ impl Pass for Vdnn {
                 let limit = |op: OpId| ops.iter().position(|&it| it == op).map_or(0, |at| left[at]);
                 algorithms::choose(graph, &ops, (costs, library), limit);
             }
-            let held = plan.memory[stage as usize].held();
+            let persistent = plan.memory[stage as usize].persistent.iter();
+            let held = persistent.filter(|(of, _)| *of != kind::RESERVED).map(|&(_, bytes)| bytes).sum();
             let bytes = offloaded.iter().map(|&(_, bytes, _)| bytes).sum();
             let moved = (offloaded.len() as u32, bytes);
             let told = Virtualised::of(&plan.graph, (stage, &ops), held, moved);
@@ -217,7 +219,7 @@ impl Offloaded {
         Stay {
             copied_after: layers.forward[layers.reading[self.reader].start - 1],
             freed_after: self.freed_after,
-            gone: next.map_or(Gone::InTime, |next| Gone::Before(layers.forward[next.start])),
+            gone_after: Some(layers.forward[layers.reading[self.reader].end - 1]),
             asked: Asked::Before(begin(self.asked)),
             needed_by: begin((self.asked + 1).min(self.needed)),
             forwarded: false,

@@ -95,7 +95,7 @@ pub struct Virtualised {
     /// Kernels of convolutions, and those that need no workspace.
     pub kernels: [u32; 2],
     /// Bytes of network-wide allocation, as frameworks had it before: all feature maps, two gradients of the
-    /// largest of them, the largest workspace, and what is held throughout.
+    /// largest of them, the largest workspace, parameters and what belongs to them.
     pub network_wide: u64,
 }
 

@@ -24,6 +24,7 @@ pub(crate) fn execution(micro_batch: u32) -> LayeredExecution {
         step: Step::Whole,
         in_operators: false,
         gelu: true,
+        cudnn: false,
     }
 }
 
