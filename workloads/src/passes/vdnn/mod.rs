@@ -215,7 +215,6 @@ impl Offloaded {
     /// Its stay, from the layer before its last reader to the layer that prefetches it.
     fn stay(&self, layers: &Layers) -> Stay {
         let begin = |layer: usize| layers.backward[layers.returning[layer].start];
-        let next = layers.reading.get(self.reader + 1);
         Stay {
             copied_after: layers.forward[layers.reading[self.reader].start - 1],
             freed_after: self.freed_after,
