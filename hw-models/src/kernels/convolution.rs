@@ -1,12 +1,13 @@
-//! Convolutions of two dimensions: the library takes the fastest of implicit and Winograd's, unless it is
-//! told which algorithm to take.
+//! Convolutions of two dimensions: the library takes the faster of implicit products and Winograd's,
+//! unless it is told which algorithm to take.
 //!
 //! ```text
 //! implicit:  one product, m = batch outputs, n = out channels, k = in channels x filter, operands and output once
 //! Winograd:  36 products of m = batch ceil(h/4) ceil(w/4), n = out, k = in channels, in a domain that the input and the
 //!            filter are transformed into and the output out of, each a pass over memory
-//! Fourier:   32 x 17 complex products of m = batch tiles, n = out, k = in channels: the half of the spectrum of real tiles
-//!            of 32 x 32, of which 33 - filter along each side are outputs (`CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING`)
+//! Fourier:   32 x 17 complex products of m = batch tiles, n = out, k = in channels: the half of the
+//!            spectrum of real tiles of 32 x 32, of which 33 - filter along each side are outputs
+//!            (`CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING`)
 //! ```
 //!
 //! What is transformed is in memory while a convolution runs: its workspace.
@@ -305,7 +306,8 @@ impl Convolution {
         let of_side = |side: usize| self.output()[side].div_ceil(outputs[side]);
         let tiles = self.batch.saturating_mul(of_side(0)).saturating_mul(of_side(1));
         let (inputs, outputs) = (self.in_channels, self.out_channels);
-        // Of each tile the transform of the input and that of the output or its gradient, and those of the filters.
+        // Of each tile the transform of the input and that of the output or its gradient, and those
+        // of the filters.
         let elements = tiles.saturating_mul(inputs.saturating_add(outputs));
         let elements = elements.saturating_add(inputs.saturating_mul(outputs));
         Some(Domain { products, tiles, bytes: products.saturating_mul(elements).saturating_mul(element) })

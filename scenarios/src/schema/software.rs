@@ -165,11 +165,12 @@ pub enum LayersOf {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ImageLayers {
-    /// PyTorch's: a max-pool keeps the places of its maxima, 8 bytes each; gradients of ReLU are tensors of their own.
+    /// PyTorch's: a max-pool keeps the places of its maxima, 8 bytes each; gradients of ReLU are tensors
+    /// of their own.
     #[default]
     Pytorch,
-    /// cuDNN's, as Torch7, Caffe and vDNN call them: a max-pool compares its input with its output, and the gradient of a ReLU
-    /// in place overwrites what it is made of.
+    /// cuDNN's, as Torch7, Caffe and vDNN call them: a max-pool compares its input with its output, and
+    /// the gradient of a ReLU in place overwrites what it is made of.
     Cudnn,
 }
 

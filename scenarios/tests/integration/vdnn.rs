@@ -65,8 +65,8 @@ fn network_wide_allocation_takes_what_was_published() {
     assert!((figure / published - 1.0).abs() < 0.1, "{note}");
 }
 
-/// The static policies in the order of the paper: offloading fewer inputs and taking faster algorithms is faster, and
-/// the dynamic policy is the fastest of those that fit.
+/// The static policies in the order of the paper: offloading fewer inputs and taking faster
+/// algorithms is faster, and the dynamic policy is the fastest of those that fit.
 #[test]
 fn the_dynamic_policy_is_the_fastest_that_fits() {
     let by = |offload, algorithms| {

@@ -88,9 +88,11 @@ pub struct Techniques {
     pub swap: Option<Swap>,
     /// Keep the states of the optimizer on drives, and parameters in host memory or on drives (Rajbhandari et al., SC 2021).
     pub zero_infinity: Option<ZeroInfinity>,
-    /// Offload inputs of convolutional layers to host memory one by one, with the algorithms that memory allows (Rhu et al., MICRO 2016).
+    /// Offload inputs of convolutional layers to host memory one by one, with the algorithms that
+    /// memory allows (Rhu et al., MICRO 2016).
     pub vdnn: Option<Vdnn>,
-    /// Reclaim memory of inactive tensors when the allocator has nothing suitable (PyTorch Large Model Support, IBM).
+    /// Reclaim memory of inactive tensors when the allocator has nothing suitable (PyTorch Large Model
+    /// Support, IBM).
     pub lms: Option<Lms>,
 }
 

@@ -23,12 +23,13 @@ pub struct LayeredExecution {
     pub optimizer: Optimizer,
     /// What a step does; forward alone nothing is dropped.
     pub step: Step,
-    /// RMSNorm, and what finds biases for distances, are operators, as Hugging Face Transformers write T5; else a kernel each.
+    /// RMSNorm, and what finds biases for distances, are operators, as Hugging Face Transformers
+    /// write T5; else a kernel each.
     pub in_operators: bool,
     /// GeLU is one kernel; else the tanh form in eight operators (`NewGELUActivation`).
     pub gelu: bool,
-    /// Largest values are found again by comparison, and gradients of ReLU overwrite what they are made
-    /// of, as in frameworks on cuDNN; else PyTorch's operators.
+    /// Largest values are found again by comparison, and gradients of ReLU overwrite what they are
+    /// made of, as in frameworks on cuDNN; else PyTorch's operators.
     pub cudnn: bool,
 }
 

@@ -11,8 +11,8 @@ use crate::model::names::name;
 const PLACE_BYTES: u64 = 8;
 
 impl Tape<'_> {
-    /// Largest or mean of a window. PyTorch keeps the input of either, and the places of maxima; cuDNN
-    /// compares the input with the output.
+    /// Largest or mean of a window. PyTorch keeps the input of either, and the places of maxima;
+    /// cuDNN compares the input with the output.
     pub(super) fn pool(&mut self, from: Value, pool: &Pool, largest: bool) -> Result<Value, String> {
         let (kernel, padding) = (u64::from(pool.kernel), u64::from(pool.padding));
         let stride = u64::from(pool.stride.unwrap_or(pool.kernel));

@@ -1,14 +1,17 @@
-//! Large-model support of PyTorch (github.com/IBM/pytorch-large-model-support, docs/Internals.md and patches): the caching allocator
-//! reclaims memory of tensors that no operator uses just now, when its free list has nothing suitable and a soft limit is
-//! reached. A tensor is back when an operator pins it.
+//! Large-model support of PyTorch (github.com/IBM/pytorch-large-model-support, docs/Internals.md
+//! and patches): the caching allocator reclaims memory of tensors that no operator uses just now,
+//! when its free list has nothing suitable and a soft limit is reached. A tensor is back when an
+//! operator pins it.
 //!
-//! What is reclaimed when follows from the order of operators alone: the allocator is asked in that order (`pool`), step after step
-//! until it asks the driver for nothing more. The copy out of a tensor is waited for by the operator whose memory it makes
-//! room for, the copy back by the operator that pins it.
+//! What is reclaimed when follows from the order of operators alone: the allocator is asked in
+//! that order (`pool`), step after step until it asks the driver for nothing more. The copy out of
+//! a tensor is waited for by the operator whose memory it makes room for, the copy back by the
+//! operator that pins it.
 //!
-//! Tensors that a forward pass leaves for the backward pass can be reclaimed once the forward pass is done with them, for what
-//! the same micro-batch needs. Parameters and their gradients stay, and so does what one pass alone uses, though the library
-//! may reclaim these, too. Copies out are not speculated on, as version 1.5 of the library does.
+//! Tensors that a forward pass leaves for the backward pass can be reclaimed once the forward pass
+//! is done with them, for what the same micro-batch needs. Parameters and their gradients stay,
+//! and so does what one pass alone uses, though the library may reclaim these, too. Copies out are
+//! not speculated on, as version 1.5 of the library does.
 
 mod pool;
 
@@ -39,18 +42,19 @@ const SMALLEST: u64 = 1 << 20;
 /// Steps after which the pool of a rank no longer changes, or goes round in a circle.
 const STEPS_MAX: u32 = 4;
 
-/// Reclaim memory of inactive tensors when the allocator has nothing suitable: they wait in host memory until an operator
-/// pins them (PyTorch Large Model Support, IBM).
+/// Reclaim memory of inactive tensors when the allocator has nothing suitable: they wait in host
+/// memory until an operator pins them (PyTorch Large Model Support, IBM).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Lms {
-    /// Soft limit on memory for tensors that come and go (`torch.cuda.set_limit_lms`): up to it the allocator asks the driver
-    /// before it reclaims. With 0, the default of the library, it reclaims even where all would fit.
+    /// Soft limit on memory for tensors that come and go (`torch.cuda.set_limit_lms`): up to it
+    /// the allocator asks the driver before it reclaims. With 0, the default of the library, it
+    /// reclaims even where all would fit.
     pub limit: Bytes,
     /// Smaller tensors stay (`torch.cuda.set_size_lms`); 1 MiB when absent, as in the library.
     pub smallest: Option<Bytes>,
-    /// Buffers in host memory are page-locked. If not, a thread of the host copies each tensor once more
-    /// in each direction, as fast as one does, and it passes that memory three times.
+    /// Buffers in host memory are page-locked. If not, a thread of the host copies each tensor
+    /// once more in each direction, as fast as one does, and it passes that memory three times.
     pub pinned: bool,
 }
 
@@ -135,8 +139,8 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Storages that are reclaimed, with their stays: those of the first micro-batch that has each so in a step of which the pool
-    /// is as it was before. All micro-batches do the same.
+    /// Storages that are reclaimed, with their stays: those of the first micro-batch that has each
+    /// so in a step of which the pool is as it was before. All micro-batches do the same.
     fn reclaimed(&self, smallest: u64, limit: u64) -> Vec<(StorageId, Stay)> {
         let mut pool = Pool::new(limit);
         let mut reclaimed: BTreeMap<StorageId, Stay> = BTreeMap::new();

@@ -1,5 +1,6 @@
-//! The pool of large blocks of PyTorch's caching allocator with what large-model support adds: tensors that no operator uses are in
-//! a list, first in, first out, from which memory is reclaimed (`reclaim_one`, `reclaim_fragments` and `reclaim_all` of the patch).
+//! The pool of large blocks of PyTorch's caching allocator with what large-model support adds:
+//! tensors that no operator uses are in a list, first in, first out, from which memory is
+//! reclaimed (`reclaim_one`, `reclaim_fragments` and `reclaim_all` of the patch).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -87,7 +88,8 @@ impl Pool {
         });
     }
 
-    /// Takes the smallest free block that is large enough; what is left of it is a block again if it is a large one.
+    /// Takes the smallest free block that is large enough; what is left of it is a block again if
+    /// it is a large one.
     fn take(&mut self, tensor: Instance, bytes: u64) -> bool {
         let places = self.segments.iter().enumerate().flat_map(|(segment, blocks)| {
             blocks.iter().enumerate().map(move |(at, block)| (block, segment, at))
@@ -116,8 +118,8 @@ impl Pool {
         self.take(tensor, bytes)
     }
 
-    /// Reclaims one tensor whose block is large enough with its free neighbours; else all in segments that
-    /// are; else everything.
+    /// Reclaims one tensor whose block is large enough with its free neighbours; else all in
+    /// segments that are; else everything.
     fn reclaim(&mut self, bytes: u64, micro_batch: u32) -> Vec<Instance> {
         let inactive = || self.inactive.iter().copied().filter(|tensor| tensor.micro_batch == micro_batch);
         let one = inactive().find(|&tensor| self.with_neighbours(tensor) >= bytes);

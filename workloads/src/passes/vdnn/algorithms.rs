@@ -1,4 +1,5 @@
-//! Algorithms of convolutions: what each may take is priced with the rest of the graph, and one is chosen for every convolution.
+//! Algorithms of convolutions: what each may take is priced with the rest of the graph, and one is
+//! chosen for every convolution.
 
 use crate::cost::CostBook;
 use crate::error::PlanError;
@@ -36,7 +37,8 @@ impl Pass for Variants {
     }
 }
 
-/// Chooses for each convolution among `ops` the fastest algorithm with a workspace of at most its `limit`.
+/// Chooses for each convolution among `ops` the fastest algorithm with a workspace of at most its
+/// `limit`.
 pub(super) fn choose(
     graph: &mut OpGraph,
     ops: &[OpId],
@@ -64,7 +66,8 @@ pub(super) fn choose(
     }
 }
 
-/// A convolution by each algorithm of a library that applies, with its workspace; empty for all else.
+/// A convolution by each algorithm of a library that applies, with its workspace; empty for all
+/// else.
 fn variants(work: &Operator, library: Library) -> Vec<Operator> {
     let Work::Convolution(shape @ Convolution { algorithm: None, .. }) = work.work else { return Vec::new() };
     let variant = |&algorithm: &ConvolutionAlgorithm| {

@@ -70,8 +70,8 @@ impl Layers {
         Self { forward, backward, reading, returning, convolution, of: (stage, chunk) }
     }
 
-    /// Inputs that leave, in the order in which the backward pass needs them, each with the layer that
-    /// prefetches it (`findPrefetchLayer` of the paper).
+    /// Inputs that leave, in the order in which the backward pass needs them, each with the layer
+    /// that prefetches it (`findPrefetchLayer` of the paper).
     pub(super) fn offloaded(&self, graph: &OpGraph, offload: Offload) -> Vec<Offloaded> {
         let all = gaps(graph, self.of.0, self.of.1);
         let mut leaving: Vec<Offloaded> =

@@ -1,12 +1,13 @@
 //! Virtualised memory of convolutional networks (Rhu et al., vDNN, MICRO 2016, arXiv 1602.08124).
 //!
-//! Inputs of layers leave for host memory. The copy out of an input overlaps the last layer of the forward pass that reads it, and is
-//! waited for before the next layer begins. In the backward pass each layer prefetches for the next one before it that needs
-//! something, which is waited for when the layer ends. Layers behind the last convolution, from the first matrix product on, keep
+//! Inputs of layers leave for host memory. The copy out of an input overlaps the last layer of the
+//! forward pass that reads it, and is waited for before the next layer begins. In the backward
+//! pass each layer prefetches for the next one before it that needs something, which is waited for
+//! when the layer ends. Layers behind the last convolution, from the first matrix product on, keep
 //! what they have; so does the first layer, whose input no layer makes.
 //!
-//! Convolutions take one of the algorithms of the library: the one without workspace, the fastest, or the fastest whose
-//! workspace finds room beside what is there.
+//! Convolutions take one of the algorithms of the library: the one without workspace, the fastest,
+//! or the fastest whose workspace finds room beside what is there.
 
 mod algorithms;
 mod layers;
@@ -33,8 +34,8 @@ pub const NAME: &str = "vdnn";
 
 const PATH: &str = "techniques.vdnn";
 
-/// Offload inputs of the layers of a convolutional network to host memory, layer by layer, and prefetch them one layer ahead
-/// (Rhu et al., MICRO 2016).
+/// Offload inputs of the layers of a convolutional network to host memory, layer by layer, and
+/// prefetch them one layer ahead (Rhu et al., MICRO 2016).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Vdnn {
@@ -44,8 +45,8 @@ pub struct Vdnn {
     pub algorithms: Option<Algorithms>,
     /// Library of the convolutions, which has the algorithms.
     pub library: Library,
-    /// Buffers in host memory are page-locked. If not, a thread of the host copies each tensor once more
-    /// in each direction, as fast as one does, and it passes that memory three times.
+    /// Buffers in host memory are page-locked. If not, a thread of the host copies each tensor
+    /// once more in each direction, as fast as one does, and it passes that memory three times.
     pub pinned: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Memory at each operator of a stage: prefetches have room, workspaces take what is left. And what was decided, for reports.
+//! Memory at each operator of a stage: prefetches have room, workspaces take what is left. And
+//! what was decided, for reports.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -29,8 +30,8 @@ impl<'a> Needs<'a> {
         Self { liveness: Liveness::of_stage(graph, stage, visits, exchanges), visits, room }
     }
 
-    /// Lets offloaded inputs of a chunk be away. One that has no room when a layer would prefetch it is
-    /// prefetched by a later one, at the latest by the layer that needs it.
+    /// Lets offloaded inputs of a chunk be away. One that has no room when a layer would prefetch
+    /// it is prefetched by a later one, at the latest by the layer that needs it.
     pub(super) fn prefetch(
         &mut self,
         graph: &OpGraph,
@@ -94,8 +95,9 @@ pub struct Virtualised {
     pub offloaded: (u32, u64),
     /// Kernels of convolutions, and those that need no workspace.
     pub kernels: [u32; 2],
-    /// Bytes of network-wide allocation, as frameworks had it before: all feature maps, two gradients of the
-    /// largest of them, the largest workspace, parameters and what belongs to them.
+    /// Bytes of network-wide allocation, as frameworks had it before: all feature maps, two
+    /// gradients of the largest of them, the largest workspace, parameters and what belongs to
+    /// them.
     pub network_wide: u64,
 }
 
