@@ -149,11 +149,12 @@ impl<'a> Shape<'a> {
         self.0.get("description").and_then(Json::as_str).unwrap_or_default()
     }
 
-    /// The forms that a value may take here; itself for most places.
-    fn forms(self) -> impl Iterator<Item = Self> {
-        let forms = self.0.get("oneOf").or_else(|| self.0.get("anyOf")).and_then(Json::as_array);
-        let single = if forms.is_none() { Some(self) } else { None };
-        forms.into_iter().flatten().map(Self).chain(single)
+    /// The forms that a value may take here; itself for most places. Forms within forms are one list.
+    fn forms(self) -> Box<dyn Iterator<Item = Self> + 'a> {
+        match self.0.get("oneOf").or_else(|| self.0.get("anyOf")).and_then(Json::as_array) {
+            Some(forms) => Box::new(forms.iter().flat_map(|form| Self(form).forms())),
+            None => Box::new(std::iter::once(self)),
+        }
     }
 }
 

@@ -208,7 +208,8 @@ pub(super) fn of_parts<'a>(
 }
 
 impl Settings {
-    /// This machine, where descriptions that are right have every figure written out.
+    /// This machine, where descriptions that are right have every figure written out, but for
+    /// links of parts that are spelled out: each of those is a line of a list.
     #[must_use]
     pub fn complete(&self, catalogue: &Catalogue) -> Self {
         let mut settings = self.clone();
@@ -223,8 +224,6 @@ impl Settings {
             Self::Parts(parts) => {
                 parts.gpus.values_mut().for_each(|gpu| complete(catalogue, gpu));
                 parts.ssds.values_mut().for_each(|drive| complete(catalogue, drive));
-                let classes = parts.links.iter_mut().filter_map(|link| link.class.as_mut());
-                classes.for_each(|class| complete(catalogue, class));
             }
         }
         settings
