@@ -1,8 +1,8 @@
 //! Adam by all processors of a host, as what passes the memories of its sockets and their links.
 //!
-//! Arrays of states have each part in the memory of the socket whose thread touched it first, threads
-//! in the order of their parts. An update goes over them tile by tile, and all threads share each
-//! tile in the same order (`Step_8` of DeepSpeed's csrc/adam/cpu_adam.cpp). Nothing binds threads to
+//! Arrays of states have each part in the memory of the socket whose thread touched it first, in the
+//! order of threads. An update goes over them tile by tile, and all threads share each
+//! tile in that order (`Step_8` of DeepSpeed's csrc/adam/cpu_adam.cpp). Nothing binds threads to
 //! sockets, so that one of two is beside what it works on, where there are two:
 //!
 //! ```text
@@ -82,8 +82,8 @@ impl Sockets {
         self.memories.len()
     }
 
-    /// Time of a tile of which each memory has a number of parameters: that of the busiest memory or
-    /// link (s).
+    /// Time of a tile, of which each memory holds a number of parameters: that of the busiest
+    /// memory or link (s).
     fn seconds(&self, held: &[f64]) -> f64 {
         let memories = held.iter().zip(&self.memories).map(|(held, rate)| held * (READ + WRITTEN) / rate);
         let pairs = (0..held.len()).flat_map(|from| (0..held.len()).map(move |to| (from, to)));

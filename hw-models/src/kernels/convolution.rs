@@ -1,12 +1,12 @@
-//! Convolutions of two dimensions: the library takes the faster of implicit products and Winograd's,
-//! unless it is told which algorithm to take.
+//! Convolutions of two dimensions: the library takes the faster of implicit products and
+//! Winograd's, unless it is told which algorithm to take.
 //!
 //! ```text
 //! implicit:  one product, m = batch outputs, n = out channels, k = in channels x filter, operands and output once
 //! Winograd:  36 products of m = batch ceil(h/4) ceil(w/4), n = out, k = in channels, in a domain that the input and the
 //!            filter are transformed into and the output out of, each a pass over memory
-//! Fourier:   32 x 17 complex products of m = batch tiles, n = out, k = in channels: the half of the
-//!            spectrum of real tiles of 32 x 32, of which 33 - filter along each side are outputs
+//! Fourier:   32 x 17 complex products of m = batch tiles, n = out, k = in channels: the half of
+//!            the spectrum of tiles of 32 x 32, of which 33 - filter along each side are outputs
 //!            (`CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING`)
 //! ```
 //!
@@ -262,12 +262,12 @@ impl Convolution {
             ConvolutionAlgorithm::Winograd => 1,
             ConvolutionAlgorithm::Fourier => COMPLEX_PRODUCTS,
         };
-        Some(self.transformed(self.domain(algorithm)?, real, parameters))
+        Some(self.transformed(&self.domain(algorithm)?, real, parameters))
     }
 
     /// Products in a domain, each of which is `real` products of its operands.
-    fn transformed(&self, domain: Domain, real: u64, parameters: &ConvolutionParameters) -> Algorithm {
-        let Domain { products, tiles, bytes } = domain;
+    fn transformed(&self, domain: &Domain, real: u64, parameters: &ConvolutionParameters) -> Algorithm {
+        let &Domain { products, tiles, bytes } = domain;
         let (inputs, outputs) = (self.in_channels, self.out_channels);
         let (m, n, k, splits) = match self.pass {
             ConvolutionPass::Forward => (tiles, outputs, inputs, &SPLITS[..1]),

@@ -74,7 +74,7 @@ fn execution(scenario: &Scenario) -> LayeredExecution {
             .as_ref()
             .is_some_and(|software| software.layers == LayersOf::HuggingFace),
         gelu: common.fusion.gelu,
-        cudnn: scenario.software.as_ref().is_some_and(|software| software.image_layers == ImageLayers::Cudnn),
+        cudnn: scenario.software.as_ref().is_some_and(|it| it.image_layers == Some(ImageLayers::Cudnn)),
     }
 }
 

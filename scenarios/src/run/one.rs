@@ -24,7 +24,7 @@ use crate::experiment::{Experiment, Point};
 use crate::plans::{self, Room};
 use crate::schema::{Fold, Scenario, Segments};
 
-/// Rounds in which a plan that fills the memory of GPUs is decided again, simulated and asked of the allocator.
+/// Rounds in which a plan that fills the memory of GPUs is decided and simulated again.
 const ROUNDS_MAX: u64 = 10;
 /// Rounds of them in which less is left free than was enough.
 const HALVINGS_MAX: u32 = 4;

@@ -149,7 +149,8 @@ impl<'a> Shape<'a> {
         self.0.get("description").and_then(Json::as_str).unwrap_or_default()
     }
 
-    /// The forms that a value may take here; itself for most places. Forms within forms are one list.
+    /// The forms that a value may take here; itself for most places. Forms within forms are one
+    /// list.
     fn forms(self) -> Box<dyn Iterator<Item = Self> + 'a> {
         match self.0.get("oneOf").or_else(|| self.0.get("anyOf")).and_then(Json::as_array) {
             Some(forms) => Box::new(forms.iter().flat_map(|form| Self(form).forms())),

@@ -21,8 +21,9 @@ pub struct Software {
     pub persistent_products: Option<bool>,
     /// Whose layers they are: which chains of small operators are one kernel.
     pub layers: LayersOf,
-    /// Whose layers over images they are, of lists of layers.
-    pub image_layers: ImageLayers,
+    /// Library whose layers over images a list of layers has; `pytorch` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_layers: Option<ImageLayers>,
     /// Entries of the vocabulary on each tensor rank are padded to a multiple of this: 128 if not given with Megatron-LM's layers
     /// (`make_vocab_size_divisible_by`), 1 with others.
     #[schemars(extend("examples" = [128]))]
@@ -74,7 +75,7 @@ impl Default for Software {
             sustained_products: None,
             persistent_products: None,
             layers: LayersOf::default(),
-            image_layers: ImageLayers::default(),
+            image_layers: None,
             vocabulary_multiple: None,
             compile: false,
             gelu: Gelu::default(),
@@ -161,16 +162,15 @@ pub enum LayersOf {
     Torchtitan,
 }
 
-/// Whose layers over images they are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Library whose layers over images a model has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ImageLayers {
-    /// PyTorch's: a max-pool keeps the places of its maxima, 8 bytes each; gradients of ReLU are tensors
-    /// of their own.
-    #[default]
+    /// PyTorch's: a max-pool keeps the places of its maxima, 8 bytes each; gradients of ReLU are
+    /// tensors of their own.
     Pytorch,
-    /// cuDNN's, as Torch7, Caffe and vDNN call them: a max-pool compares its input with its output, and
-    /// the gradient of a ReLU in place overwrites what it is made of.
+    /// cuDNN's, as Torch7, Caffe and vDNN call them: a max-pool compares its input with its output,
+    /// and the gradient of a ReLU in place overwrites what it is made of.
     Cudnn,
 }
 

@@ -91,8 +91,8 @@ pub struct Techniques {
     /// Offload inputs of convolutional layers to host memory one by one, with the algorithms that
     /// memory allows (Rhu et al., MICRO 2016).
     pub vdnn: Option<Vdnn>,
-    /// Reclaim memory of inactive tensors when the allocator has nothing suitable (PyTorch Large Model
-    /// Support, IBM).
+    /// Reclaim memory of inactive tensors when the allocator has nothing suitable (PyTorch Large
+    /// Model Support, IBM).
     pub lms: Option<Lms>,
 }
 

@@ -373,8 +373,8 @@ fn transforms_trade_workspace_for_multiplications() {
     assert!(winograd < implicit && fourier < implicit, "{implicit:?} {winograd:?} {fourier:?}");
     let workspace = |batch, algorithm| Convolution { batch, ..layer }.workspace(algorithm).unwrap();
     assert_eq!(workspace(64, Implicit), 0);
-    // 14 x 14 tiles of 36 numbers, and 2 x 2 of 544 complex ones, for 256 channels in and out, and as
-    // many for each filter.
+    // 14 x 14 tiles of 36 numbers, and 2 x 2 of 544 complex ones, for 256 channels in and out,
+    // and as many for each filter.
     assert_eq!(workspace(64, Winograd), 4 * 36 * (64 * 196 * 512 + 256 * 256));
     assert_eq!(workspace(64, Fourier), 8 * 544 * (64 * 4 * 512 + 256 * 256));
     let strided = Convolution { stride: [2, 2], ..layer };

@@ -43,8 +43,8 @@ fn all(plan: &TransformerPlan) -> u64 {
     parameters(plan).0
 }
 
-/// Gradients cross the link once, parameters come back, the host holds 12 bytes of each and its gradient, and the GPU 2
-/// (Ren et al., section 4: 14 and 2).
+/// Gradients cross the link once, parameters come back, the host holds 12 bytes of each and its
+/// gradient, and the GPU 2 (Ren et al., section 4: 14 and 2).
 #[test]
 fn what_crosses_the_link_and_where_states_are() {
     let world = box_with_links(1.0);
@@ -76,11 +76,13 @@ fn sums_come_back_to_be_added_to() {
     assert_eq!((out, back), (3 * 2 * u128::from(all(&plan)), (2 + 1) * 2 * u128::from(all(&plan))));
 }
 
-/// Bytes of a parameter that pass the host: two of the gradient read and written as it is unscaled, then
-/// twelve of states and two of the gradient read, twelve of states and two of the parameter written.
+/// Bytes of a parameter that pass the host: two of the gradient read and written as it is
+/// unscaled, then twelve of states and two of the gradient read, twelve of states and two of the
+/// parameter written.
 const UPDATED: f64 = 32.0;
 
-/// The host passes all of that once. A step takes that longer than one that computes gradients, but for groups that go back beside the next.
+/// The host passes all of that once. A step takes that longer than one that computes gradients,
+/// but for groups that go back beside the next.
 #[test]
 fn a_step_waits_for_the_host() {
     let world = box_with_links(1e3);
@@ -100,7 +102,8 @@ fn a_step_waits_for_the_host() {
     assert!((one / two - 1.0).abs() < 1e-3 && (one / (bytes / 8e9) - 1.0).abs() < 1e-3, "{one} and {two} s");
 }
 
-/// Ranks beside one memory have equal parts of the processors there, which together are as strong beside copies as those of one.
+/// Ranks beside one memory have equal parts of the processors there, which together are as strong
+/// beside copies as those of one.
 #[test]
 fn ranks_beside_a_memory_divide_its_processors() {
     let world = box_with_links(1.0);
@@ -157,7 +160,8 @@ fn groups_go_back_while_others_are_updated() {
     assert!((one - ten - 0.9 * copy).abs() < 0.02 * copy, "{} s less of {copy} s", one - ten);
 }
 
-/// An update beside the next step costs nothing that takes less than its passes, and sets the pace where it takes longer.
+/// An update beside the next step costs nothing that takes less than its passes, and sets the pace
+/// where it takes longer.
 #[test]
 fn a_delayed_update_hides_behind_the_next_step() {
     let world = box_with_links(1.0);
@@ -233,7 +237,8 @@ fn what_hosts_cannot_update_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever goes on beside: a step reaches its end, and as many bytes come back as left, but for sums.
+    /// Whatever goes on beside: a step reaches its end, and as many bytes come back as left, but
+    /// for sums.
     #[test]
     fn what_leaves_comes_back(
         data in prop_oneof![Just(1_u32), Just(2), Just(4)],
