@@ -1,7 +1,7 @@
 //! The scenarios that come with foretrain, embedded so that they run from any directory.
 
 /// Name and text of each, in the order in which they are listed.
-const LIBRARY: [(&str, &str); 33] = [
+const LIBRARY: [(&str, &str); 34] = [
     ("bpipe-gpt3-96b", include_str!("../library/bpipe-gpt3-96b.yaml")),
     ("bpipe-gpt3-96b-flash", include_str!("../library/bpipe-gpt3-96b-flash.yaml")),
     ("bpipe-fused-softmax", include_str!("../library/bpipe-fused-softmax.yaml")),
@@ -19,6 +19,7 @@ const LIBRARY: [(&str, &str); 33] = [
     ("vdnn-vgg16", include_str!("../library/vdnn-vgg16.yaml")),
     ("swap-engines", include_str!("../library/swap-engines.yaml")),
     ("swap-or-recompute", include_str!("../library/swap-or-recompute.yaml")),
+    ("swap-or-not", include_str!("../library/swap-or-not.yaml")),
     ("swap-shared-pcie", include_str!("../library/swap-shared-pcie.yaml")),
     ("swap-spread", include_str!("../library/swap-spread.yaml")),
     ("swap-topologies", include_str!("../library/swap-topologies.yaml")),

@@ -4,15 +4,21 @@
 use std::borrow::Cow;
 
 use reports::quantity;
+use reports::summary::RunSummary;
 
-use super::one;
-use crate::schema::{Run, Scenario, Techniques};
+use super::one::{self, Prepared};
+use crate::schema::{Run, Scenario};
+
+/// A plan and its run.
+type Tried = (Prepared, RunSummary);
 
 /// A scenario that leaves nothing open.
 pub(super) struct Decided<'a> {
     pub(super) scenario: Cow<'a, Scenario>,
     /// A note on the decision and its reason.
     pub(super) note: Option<String>,
+    /// The run that was tried, if it was as the scenario says.
+    pub(super) tried: Option<Tried>,
 }
 
 /// Decides all that the techniques of a scenario leave open; where no way fits, for the last.
@@ -20,20 +26,24 @@ pub(super) struct Decided<'a> {
 /// # Errors
 /// A mistake in foretrain, in words.
 pub(super) fn decided(scenario: &Scenario, seed: u64) -> Result<Decided<'_>, String> {
-    let fastest = fastest(scenario, seed)?;
-    let fewer = fastest.scenario.techniques.instead();
-    if fewer.is_empty() || time(&fastest.scenario, seed)?.is_some() {
-        return Ok(fastest);
+    let mut decided = fastest(scenario, seed)?;
+    let fewer = decided.scenario.techniques.instead();
+    if decided.tried.is_none() && !fewer.is_empty() {
+        decided.tried = attempt(&decided.scenario, seed)?;
     }
-    let mut best: Option<(f64, (String, Scenario))> = None;
-    for (name, techniques) in fewer {
-        let way = Scenario { techniques, ..fastest.scenario.as_ref().clone() };
-        best = faster(best, time(&way, seed)?, (name, way));
+    if decided.tried.is_none() {
+        let mut best = None;
+        for (name, techniques) in fewer {
+            let way = Scenario { techniques, ..decided.scenario.as_ref().clone() };
+            best = faster(best, attempt(&way, seed)?, (name, way));
+        }
+        if let Some((run, (name, way))) = best {
+            let note = format!("what was written does not fit: {name} was taken, the fastest that does");
+            decided = Decided { scenario: Cow::Owned(way), note: Some(note), tried: Some(run) };
+        }
     }
-    Ok(best.map_or(fastest, |(_, (name, way))| {
-        let note = format!("what was written does not fit: {name} was taken, the fastest that does");
-        Decided { scenario: Cow::Owned(way), note: Some(note) }
-    }))
+    decided.tried = decided.tried.filter(|_| scenario.run == once());
+    Ok(decided)
 }
 
 /// The fastest way to do what the techniques of a scenario leave open.
@@ -41,38 +51,42 @@ fn fastest(scenario: &Scenario, seed: u64) -> Result<Decided<'_>, String> {
     let mut ways = scenario.techniques.alternatives();
     let count = ways.len();
     let Some(last) = ways.pop() else {
-        return Ok(Decided { scenario: Cow::Borrowed(scenario), note: None });
+        return Ok(Decided { scenario: Cow::Borrowed(scenario), note: None, tried: None });
     };
     let with = |techniques| Scenario { techniques, ..scenario.clone() };
-    let mut best: Option<(f64, (String, Techniques))> = None;
+    let mut best = None;
     for way in ways {
-        best = faster(best, time(&with(way.1.clone()), seed)?, way);
+        best = faster(best, attempt(&with(way.1.clone()), seed)?, way);
     }
     // Where no other fits it is the last, which the run itself tells about.
     if best.is_some() {
-        best = faster(best, time(&with(last.1.clone()), seed)?, last.clone());
+        best = faster(best, attempt(&with(last.1.clone()), seed)?, last.clone());
     }
-    let note = best.as_ref().map(|(time, (name, _))| {
-        let time = quantity::seconds(*time);
-        format!("of {count} ways the fastest that fits was taken, {name}: {time} per step")
-    });
-    let (_, techniques) = best.map_or(last, |(_, way)| way);
+    let Some((tried, (name, techniques))) = best else {
+        return Ok(Decided { scenario: Cow::Owned(with(last.1)), note: None, tried: None });
+    };
+    let time = quantity::seconds(tried.1.step_time().unwrap_or_default());
+    let note = format!("of {count} ways the fastest that fits was taken, {name}: {time} per step");
     // That a technique has nothing to do is no choice to tell about.
-    let note = note.filter(|_| count > 2);
-    Ok(Decided { scenario: Cow::Owned(with(techniques)), note })
+    let note = Some(note).filter(|_| count > 2);
+    Ok(Decided { scenario: Cow::Owned(with(techniques)), note, tried: Some(tried) })
 }
 
-/// The faster of two ways.
-fn faster<W>(best: Option<(f64, W)>, time: Option<f64>, way: W) -> Option<(f64, W)> {
-    match (best, time) {
-        (Some((least, best)), Some(time)) if time >= least => Some((least, best)),
-        (_, Some(time)) => Some((time, way)),
+/// The faster of two ways, each with its run; the first if they are equal.
+fn faster<W>(best: Option<(Tried, W)>, run: Option<Tried>, way: W) -> Option<(Tried, W)> {
+    match (best, run) {
+        (Some((best, first)), Some(run)) if best.1.step_time() <= run.1.step_time() => Some((best, first)),
+        (_, Some(run)) => Some((run, way)),
         (best, None) => best,
     }
 }
 
-/// Step time of a scenario that leaves nothing open, where it fits; one step of one seed tells.
-fn time(scenario: &Scenario, seed: u64) -> Result<Option<f64>, String> {
-    let once = Scenario { run: Run::default(), ..scenario.clone() };
-    Ok(one::attempt(&once, seed)?.and_then(|run| run.step_time()))
+/// The run of a scenario that leaves nothing open, where it fits.
+fn attempt(scenario: &Scenario, seed: u64) -> Result<Option<Tried>, String> {
+    one::attempt(&Scenario { run: once(), ..scenario.clone() }, seed)
+}
+
+/// One step of one seed tells which way is the fastest.
+fn once() -> Run {
+    Run::default()
 }

@@ -25,9 +25,9 @@ use crate::plans::{self, Room};
 use crate::schema::{Fold, Scenario, Segments};
 
 /// Rounds in which a plan that fills the memory of GPUs is decided and simulated again.
-const ROUNDS_MAX: u64 = 10;
+const ROUNDS_MAX: u64 = 6;
 /// Rounds of them in which less is left free than was enough.
-const HALVINGS_MAX: u32 = 4;
+const HALVINGS_MAX: u32 = 1;
 /// Events per activity at most: an activity begins, waits and ends.
 const EVENTS_PER_ACTIVITY: u64 = 8;
 
@@ -115,9 +115,10 @@ pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<Ru
     if scenario.model.program().is_some() {
         return programmed::outcome(scenario, seed, drawn);
     }
-    let Decided { ref scenario, note } = choice::decided(scenario, seed)?;
-    let (prepared, mut summary) = match prepare(scenario).and_then(|first| settled(first, scenario, seed)) {
-        Ok(settled) => settled,
+    let Decided { ref scenario, note, tried } = choice::decided(scenario, seed)?;
+    let run = tried.map_or_else(|| prepare(scenario).and_then(|first| settled(first, scenario, seed)), Ok);
+    let (prepared, mut summary) = match run {
+        Ok(run) => run,
         Err(unbuilt) => return unbuilt.told(),
     };
     summary.notes.extend(note);
@@ -127,26 +128,30 @@ pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<Ru
     Ok(summary)
 }
 
-/// Builds and simulates a scenario that is only tried; `None`: that its first stage runs out of
-/// memory is all that is asked.
+/// Builds and simulates a scenario that is only tried; `None`: it does not fit.
 ///
 /// # Errors
 /// A mistake in foretrain, in words.
 pub(super) fn tried(scenario: &Scenario, seed: u64) -> Result<Option<RunSummary>, String> {
-    attempt(&choice::decided(scenario, seed)?.scenario, seed)
+    let decided = choice::decided(scenario, seed)?;
+    let run = decided.tried.map_or_else(|| attempt(&decided.scenario, seed), |run| Ok(Some(run)));
+    Ok(run?.map(|(_, summary)| summary))
 }
 
-/// Tries a scenario that leaves nothing open.
+/// Tries a scenario that leaves nothing open. `None`: it does not fit.
 ///
 /// # Errors
 /// A mistake in foretrain, in words.
-pub(super) fn attempt(scenario: &Scenario, seed: u64) -> Result<Option<RunSummary>, String> {
+pub(super) fn attempt(scenario: &Scenario, seed: u64) -> Result<Option<(Prepared, RunSummary)>, String> {
     let first = match prepare(scenario) {
         Ok(first) if first.verdict.refuses(scenario, &first.built)? => return Ok(None),
         prepared => prepared,
     };
-    let settled = first.and_then(|first| settled(first, scenario, seed));
-    settled.map_or_else(Unbuilt::told, |(_, summary)| Ok(summary)).map(Some)
+    match first.and_then(|first| settled(first, scenario, seed)) {
+        Ok(run) => Ok(Some(run).filter(|(_, summary)| summary.step_time().is_some())),
+        Err(Unbuilt::Reported(_)) => Ok(None),
+        Err(Unbuilt::Broken(reason)) => Err(reason),
+    }
 }
 
 /// The plan of a decided scenario as [`settled`] runs it.

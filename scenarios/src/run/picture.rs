@@ -76,8 +76,10 @@ fn rebuilt(
             .map_err(|reason| Refusal::Broken { variant: run.variant.clone(), reason });
     }
     let broken = |reason| Refusal::Broken { variant: run.variant.clone(), reason };
-    let Decided { ref scenario, .. } = choice::decided(scenario, options.seed).map_err(broken)?;
-    let Ok(Prepared { built, .. }) = one::drawable(scenario, options.seed) else { return Ok(()) };
+    let Decided { ref scenario, tried, .. } = choice::decided(scenario, options.seed).map_err(broken)?;
+    let plan = tried.map(|(plan, _)| Ok(plan));
+    let plan = plan.unwrap_or_else(|| one::drawable(scenario, options.seed));
+    let Ok(Prepared { built, .. }) = plan else { return Ok(()) };
     draw(&Simulation::of(scenario, &built, options.seed), run)
         .map_err(|reason| Refusal::Broken { variant: run.variant.clone(), reason })
 }

@@ -41,10 +41,18 @@ static LIBRARY: LazyLock<Vec<(&str, Summary)>> =
 /// Links of a run that are compared.
 const LINKS: usize = 4;
 /// Of so many runs and more the main figures are compared, each run on a line.
-const MANY_RUNS: usize = 200;
+const MANY_RUNS: usize = 100;
 /// The main figures of a run.
-const FIGURES: [&str; 7] =
-    ["variant", "point", "fits", "step_time_s", "samples_per_s", "time_breakdown_s", "swap"];
+const FIGURES: [&str; 8] = [
+    "variant",
+    "point",
+    "fits",
+    "step_time_s",
+    "samples_per_s",
+    "time_breakdown_s",
+    "peak_memory_bytes",
+    "swap",
+];
 
 /// What must not change unnoticed, as text.
 fn result_of(summary: &Summary) -> String {
