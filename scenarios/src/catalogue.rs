@@ -1,4 +1,5 @@
-//! What is known of hardware and of published models, from the texts embedded in the crates that own their types.
+//! What is known of hardware and of published models, from the texts embedded in the crates that
+//! own their types.
 
 use std::sync::LazyLock;
 
@@ -16,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_yaml::with::singleton_map_recursive;
 use workloads::model::layered::{LAYERED_PRESETS, LayeredPreset};
 use workloads::model::transformer::{PRESETS, Preset};
+use workloads::passes::{PRESETS as TECHNIQUE_PRESETS, TechniquePreset};
 use workloads::program::PROGRAMS;
 use workloads::trace::Hardware;
 
@@ -115,6 +117,12 @@ pub fn layered_presets() -> &'static IndexMap<String, LayeredPreset> {
         LAYERED_PRESETS.iter().flat_map(family).collect()
     });
     &MODELS
+}
+
+/// Settings of techniques as real systems have them, by name.
+pub fn technique_presets() -> &'static IndexMap<String, TechniquePreset> {
+    static FOUND: LazyLock<IndexMap<String, TechniquePreset>> = LazyLock::new(|| embedded(TECHNIQUE_PRESETS));
+    &FOUND
 }
 
 /// Choices are maps of one key, where YAML would have tags.

@@ -9,6 +9,7 @@ use reports::quantity;
 use scenarios::catalogue;
 use workloads::model::layered::{LayeredExecution, LayeredModel, Optimizer};
 use workloads::model::transformer::{AttentionKernel, Dtype, States, Step, Transformer};
+use workloads::passes::TechniquePreset;
 
 use super::list::Item;
 
@@ -40,6 +41,17 @@ pub(super) fn fabrics() -> Vec<Item> {
 /// Drives.
 pub(super) fn ssds() -> Vec<Item> {
     items(&catalogue::devices().ssds, ssd_facts, |ssd| &ssd.sources)
+}
+
+/// Presets of techniques, each with what it is short for.
+pub(super) fn presets() -> Vec<Item> {
+    let item = |(name, preset): (&String, &TechniquePreset)| Item {
+        name: name.clone(),
+        description: format!("{}: {}", preset.description, preset.settings),
+        source: Some(preset.source.clone()),
+        ..Item::default()
+    };
+    catalogue::technique_presets().iter().map(item).collect()
 }
 
 /// Frameworks: constants, the least confidence in one of them, and the source of each.

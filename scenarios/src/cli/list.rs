@@ -45,6 +45,8 @@ enum Topic {
     Schedules,
     /// Ways to change what is executed, where and in which order
     Techniques,
+    /// Settings of techniques as real systems have them
+    Presets,
     /// Figures that expectations and citations can be about
     Metrics,
     /// Sets of measurements that predictions are judged on
@@ -83,7 +85,8 @@ pub(super) fn list(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tro
         Some(Topic::Models) => facts::models(),
         Some(Topic::Frameworks) => facts::frameworks(),
         Some(Topic::Schedules) => settings(&["parallelism", "schedule"]),
-        Some(Topic::Techniques) => settings(&["techniques"]),
+        Some(Topic::Techniques) => techniques(),
+        Some(Topic::Presets) => facts::presets(),
         Some(Topic::Metrics) => settings(&["expect", "0", "metric"]),
         Some(Topic::Validations) => validations()?,
     };
@@ -118,6 +121,11 @@ fn scenarios() -> Result<Vec<Item>, Trouble> {
 fn validations() -> Result<Vec<Item>, Trouble> {
     let item = |(name, description)| Item { name, description, ..Item::default() };
     Ok(validate::sets()?.into_iter().map(item).collect())
+}
+
+/// Techniques; presets of them are a list of their own.
+fn techniques() -> Vec<Item> {
+    settings(&["techniques"]).into_iter().filter(|item| item.name != "presets").collect()
 }
 
 /// The choices at a path of the schema.

@@ -1,5 +1,5 @@
-//! The layers of settings, and what they say about one run: what a file extends, the file, a variant, a point of the
-//! sweep, `--set`; later ones win.
+//! The layers of settings, and what they say about one run: presets of techniques, what a file
+//! extends, the file, a variant, a point of the sweep, `--set`; later ones win.
 
 use std::iter;
 
@@ -133,7 +133,8 @@ impl Layers {
         const TOO_MANY: usize = 1_000;
         let first = sweep::point(&self.axes, 0);
         for (variant, patch) in &self.variants {
-            // Every variant repeats the problems of the base; once there are many, its patch is checked alone.
+            // Every variant repeats the problems of the base; once there are many, its patch is
+            // checked alone.
             if problems.len() > ENOUGH {
                 check_alone(iter::once((Vec::new(), patch.clone())), problems);
             } else if let Some((_, findings)) =
@@ -172,7 +173,8 @@ fn check_alone<'a>(changes: impl Iterator<Item = (Vec<&'a str>, Node)>, problems
     decode::<Scenario>(&tree, shape, "", problems);
 }
 
-/// Puts examples around the place at `keys`, where there is nothing yet: `cluster.count` needs a `cluster.node` beside it.
+/// Puts examples around the place at `keys`, where there is nothing yet: `cluster.count` needs a
+/// `cluster.node` beside it.
 fn make_room(tree: &mut Node, keys: &[&str]) {
     for depth in 1..keys.len() {
         let around = &keys[..depth];
@@ -199,6 +201,7 @@ fn without_training(tree: &Node) -> Option<Node> {
 /// Types and checks the settings of one run. `None` when they are past repair.
 fn resolve(tree: Node, named: &Named, problems: &mut Vec<Problem>) -> Option<(Resolved, Vec<Finding>)> {
     let before = problems.len();
+    let tree = named.presets.below(tree, problems);
     let whole = without_training(&tree);
     let mut decoded = decode::<Scenario>(whole.as_ref().unwrap_or(&tree), Shape::scenario(), "", problems)?;
     // It is nothing that could be wrong.

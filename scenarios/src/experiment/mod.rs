@@ -1,7 +1,8 @@
 //! One file, read and checked: variants, points of the sweep, and the scenario of each.
 //!
-//! Settings are layered: what a file extends, the file, a variant, a point of the sweep, `--set`. [`load`] checks all
-//! layers and reports every problem at once; [`Experiment::resolve`] then gives the scenario of one run.
+//! Settings are layered: what a file extends, the file, a variant, a point of the sweep, `--set`.
+//! [`load`] checks all layers and reports every problem at once; [`Experiment::resolve`] then
+//! gives the scenario of one run.
 
 mod calibrations;
 mod cases;
@@ -17,6 +18,7 @@ mod merge;
 mod named;
 mod overrides;
 mod paths;
+mod presets;
 pub(crate) mod sweep;
 mod traces;
 
@@ -71,11 +73,10 @@ pub struct Infeasible {
 /// Name of the only variant of an experiment without variants.
 const BASE: &str = "base";
 
-/// Reads and checks the experiment at `path`, a file or `library:NAME`, with settings `path=value` from the command
-/// line.
+/// Reads and checks the experiment at `path`, a file or `library:NAME`, with settings `path=value`
+/// from the command line.
 ///
-/// # Errors
-/// Every problem of the experiment, each with its place and a remedy.
+/// # Errors Every problem of the experiment, each with its place and a remedy.
 pub fn load(files: &dyn Files, path: &str, overrides: &[String]) -> Result<Experiment, Failure> {
     let mut sources = Sources::default();
     let mut problems = Vec::new();
@@ -139,7 +140,8 @@ impl Experiment {
         if self.conditions.is_empty() { self.size() } else { self.indices().count() as u64 }
     }
 
-    /// The points of the sweep that meet `where`, made one at a time; the last axis changes fastest.
+    /// The points of the sweep that meet `where`, made one at a time; the last axis changes
+    /// fastest.
     pub fn points(&self) -> impl Iterator<Item = Point> {
         self.indices().map(|index| sweep::point(&self.layers.axes, index))
     }
@@ -203,8 +205,8 @@ impl Experiment {
         explain::explain(resolved, &self.sources, None)
     }
 
-    /// The same as a scenario to be kept elsewhere: hardware files are called as `place` calls them, which gets the names that they
-    /// have where foretrain runs.
+    /// The same as a scenario to be kept elsewhere: hardware files are called as `place` calls
+    /// them, which gets the names that they have where foretrain runs.
     pub fn explain_elsewhere(&self, resolved: &Resolved, place: &dyn Fn(&str) -> String) -> String {
         explain::explain(resolved, &self.sources, Some(place))
     }

@@ -1,4 +1,5 @@
-//! Facts that all scenarios of an experiment share: the files that they name, and which of them can be built.
+//! Facts that all scenarios of an experiment share: the files and presets that they name, and which
+//! of them can be built.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,6 +8,7 @@ use super::calibrations::Calibrations;
 use super::configs::Configs;
 use super::files::Files;
 use super::layers::Layers;
+use super::presets::Presets;
 use super::traces::Traces;
 use crate::schema::Scenario;
 use crate::text::source::Sources;
@@ -14,16 +16,18 @@ use crate::text::source::Sources;
 /// Scenarios that are remembered to be buildable.
 const REMEMBERED: usize = 16;
 
-/// Contents of the files, or what is wrong with them.
+/// Contents of the files, or what is wrong with them, and the presets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Named {
     pub(super) configs: Configs,
     pub(super) calibrations: Calibrations,
     pub(super) traces: Traces,
+    pub(super) presets: Presets,
     pub(super) buildable: Buildable,
 }
 
-/// The scenarios that were last found buildable: each is resolved several times on its way to a run.
+/// The scenarios that were last found buildable: each is resolved several times on its way to a
+/// run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buildable(Arc<Mutex<VecDeque<Scenario>>>);
 
@@ -48,6 +52,7 @@ impl Named {
             configs: Configs::read(files, layers, sources),
             calibrations: Calibrations::read(files, layers, sources),
             traces: Traces::read(files, layers, sources),
+            presets: Presets::read(layers, sources),
             buildable: Buildable::default(),
         }
     }

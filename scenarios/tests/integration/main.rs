@@ -23,6 +23,7 @@ mod nothing;
 mod page_locked;
 mod pictures;
 mod plans;
+mod presets;
 mod programs;
 mod remedies;
 mod schema;

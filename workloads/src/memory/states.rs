@@ -1,15 +1,18 @@
-//! Parameters, gradients and states of the optimizer tensor by tensor, in the order in which frameworks allocate them.
+//! Parameters, gradients and states of the optimizer tensor by tensor, in the order in which
+//! frameworks allocate them.
 //!
-//! Each parameter is a tensor when the model is made. In Megatron-LM (`DistributedDataParallel`, `_ParamAndGradBuffer`,
-//! `DistributedOptimizer`, `Float16OptimizerWithFloat16Params`) gradients are one buffer; where ranks share states of the
-//! optimizer parameters are one, too, and the tensors that they were made in are freed. In PyTorch gradients are tensors,
-//! with buckets beside them where sums run beside backward passes. Where ranks share parameters every rank has its part of
-//! each (`fully_shard`). The optimizer then copies its part in fp32, tensor by tensor. Its moments are allocated by its first
-//! update, in between what the first step has left of the segments: that is why a training run holds more segments than
-//! tensors of a step need.
+//! Each parameter is a tensor when the model is made. In Megatron-LM (`DistributedDataParallel`,
+//! `_ParamAndGradBuffer`, `DistributedOptimizer`, `Float16OptimizerWithFloat16Params`) gradients
+//! are one buffer; where ranks share states of the optimizer parameters are one, too, and the
+//! tensors that they were made in are freed. In PyTorch gradients are tensors, with buckets beside
+//! them where sums run beside backward passes. Where ranks share parameters every rank has its
+//! part of each (`fully_shard`). The optimizer then copies its part in fp32, tensor by tensor. Its
+//! moments are allocated by its first update, in between what the first step has left of the
+//! segments: that is why a training run holds more segments than tensors of a step need.
 //!
-//! Where hosts keep the states of the optimizer the GPU has none of them. Gradients that leave in every backward pass have no
-//! sums there, parameters that are away no tensors between passes (`model::hosted`).
+//! Where hosts keep the states of the optimizer the GPU has none of them. Gradients that leave in
+//! every backward pass have no sums there, parameters that are away no tensors between passes
+//! (`model::hosted`).
 
 use crate::graph::Phase;
 use crate::graph::cut::{Cut, Piece};
@@ -92,7 +95,9 @@ impl<'a> Held<'a> {
             list.allocate(bytes, kind::GRADIENTS);
         }
         let (bytes, copy) = (self.states.parameter_bytes(), self.states.copy_bytes());
-        for count in self.of_optimizer().filter(|_| copy > 0 && self.updates()) {
+        for count in
+            self.of_optimizer().map(|count| self.updated(count)).filter(|&count| copy > 0 && count > 0)
+        {
             let short = list.allocate(count * bytes, kind::OPTIMIZER);
             list.allocate(count * copy, kind::OPTIMIZER);
             list.free(short);
@@ -101,20 +106,18 @@ impl<'a> Held<'a> {
 
     /// Parameters and gradients, or the rank's part of each, as tensors.
     fn make_tensors(&self, list: &mut RankList) {
-        let kinds = [
-            (kind::PARAMETERS, self.states.parameter_bytes()),
-            (kind::GRADIENTS, self.states.gradient_bytes()),
-        ];
-        let held = [self.has_parameters(), self.step != Step::Forward && self.has_gradients()];
-        for ((kind, bytes), _) in kinds.into_iter().zip(held).filter(|(_, held)| *held) {
-            for count in self.of_optimizer() {
-                list.allocate(count * bytes, kind);
-            }
+        let [parameters, gradients] = [self.states.parameter_bytes(), self.states.gradient_bytes()];
+        for count in self.of_optimizer().filter(|_| self.has_parameters()) {
+            list.allocate(count * parameters, kind::PARAMETERS);
+        }
+        let summed = self.of_optimizer().map(|count| self.summed(count));
+        for count in summed.filter(|&count| count > 0 && self.step != Step::Forward) {
+            list.allocate(count * gradients, kind::GRADIENTS);
         }
     }
 
-    /// Parameters and gradients as buffers: Megatron-LM copies parameters to theirs on the device, ZeRO-2 (DeepSpeed,
-    /// `stage_1_and_2.py`) takes them to the host before.
+    /// Parameters and gradients as buffers: Megatron-LM copies parameters to theirs on the device,
+    /// ZeRO-2 (DeepSpeed, `stage_1_and_2.py`) takes them to the host before.
     fn make_buffers(&self, list: &mut RankList) {
         let bytes = self.states.parameter_bytes();
         let parameters = self.buffers.iter().flat_map(|buffer| &buffer.parameters);
@@ -137,11 +140,11 @@ impl<'a> Held<'a> {
     /// Bytes of a buffer that the GPU of the rank holds.
     fn held(&self, buffer: &Buffer) -> StateBytes {
         let all = self.states.bytes(buffer.count(), self.sharding, buffer.ranks).of_step(self.step);
-        let optimizer = all.optimizer / self.states.optimizer_bytes();
+        let optimizer = self.updated(all.optimizer / self.states.optimizer_bytes());
         StateBytes {
             parameters: if self.has_parameters() { all.parameters } else { 0 },
-            gradients: if self.has_gradients() { all.gradients } else { 0 },
-            optimizer: if self.updates() { optimizer * (self.states.copy_bytes() + self.moments) } else { 0 },
+            gradients: self.summed(all.gradients),
+            optimizer: optimizer * (self.states.copy_bytes() + self.moments),
         }
     }
 
@@ -150,19 +153,23 @@ impl<'a> Held<'a> {
         !self.hosted.is_some_and(|hosted| hosted.parameters.are_away())
     }
 
-    /// Whether sums of gradients are on the GPU.
-    fn has_gradients(&self) -> bool {
-        !self.hosted.is_some_and(|hosted| hosted.beside)
+    /// Of so many gradients those whose sums are on the GPU.
+    fn summed(&self, count: u64) -> u64 {
+        self.hosted.filter(|hosted| hosted.beside).map_or(count, |hosted| count - hosted.on_host(count))
     }
 
-    /// Whether the GPU updates, and so keeps the states of the optimizer.
-    fn updates(&self) -> bool {
-        self.hosted.is_none() && self.step == Step::Whole
+    /// Of so many parameters those that the GPU updates, of which it keeps the states.
+    fn updated(&self, count: u64) -> u64 {
+        let here = self.hosted.map_or(count, |hosted| count - hosted.on_host(count));
+        if self.step == Step::Whole { here } else { 0 }
     }
 
     /// Updates the parameters for the first time, after the operators of a step that does.
     pub(super) fn update(&self, list: &mut RankList, micro_batch: u32) {
-        if !self.updates() {
+        // Moments are tensors of fp32, as is a copy of the gradient.
+        let moments = self.of_optimizer().map(|count| self.updated(count)).filter(|&count| count > 0);
+        let moments: Vec<u64> = moments.collect();
+        if moments.is_empty() {
             return;
         }
         let execution = Executed {
@@ -173,8 +180,7 @@ impl<'a> Held<'a> {
             micro_batch,
         };
         list.execute(execution);
-        // Moments are tensors of fp32, as is a copy of the gradient.
-        for count in self.of_optimizer() {
+        for count in moments {
             for _ in 0..self.moments / 4 {
                 list.allocate(4 * count, kind::OPTIMIZER);
             }
@@ -193,8 +199,8 @@ impl Buffer {
         self.parameters.iter().sum()
     }
 
-    /// What the optimizer of this rank updates: all, its part of every parameter, or its even share of the buffer, which has
-    /// the parameters in reverse.
+    /// What the optimizer of this rank updates: all, its part of every parameter, or its even
+    /// share of the buffer, which has the parameters in reverse.
     fn of_optimizer(&self, sharding: Sharding) -> impl Iterator<Item = u64> {
         let ranks = u64::from(self.ranks);
         let share = self.count().div_ceil(ranks);
@@ -215,8 +221,8 @@ impl Buffer {
     }
 }
 
-/// Adds the elements of the parameters of a piece: weights of its products and convolutions in the order of the forward
-/// pass, and the rest. Each expert has tensors of its own.
+/// Adds the elements of the parameters of a piece: weights of its products and convolutions in the
+/// order of the forward pass, and the rest. Each expert has tensors of its own.
 fn tensors(cut: &Cut, piece: &Piece, others: &mut Vec<u64>, experts: &mut Vec<u64>) {
     let mut left = piece.owned;
     let backward = cut.blocks[piece.block].backward.iter().rev();

@@ -1,15 +1,15 @@
 //! What data-parallel ranks exchange beside the passes of a model that is laid on stages.
 //!
-//! | shared (ZeRO, Rajbhandari et al., SC 2020) | gathers | sums of gradients |
-//! |---|---|---|
-//! | nothing | - | all-reduce of buckets, in the last backward pass |
-//! | optimizer states (1) | once a step, in the first forward pass | reduce-scatter of buckets, in the last backward pass |
-//! | gradients (2) | the same | reduce-scatter in every backward pass; a bucket is whole from its first gradient on |
-//! | parameters (3) | for every forward pass, and every backward pass | the same |
+//! | shared (ZeRO, Rajbhandari et al., SC 2020) | gathers | sums of gradients | |---|---|---| |
+//! nothing | - | all-reduce of buckets, in the last backward pass | | optimizer states (1) | once
+//! a step, in the first forward pass | reduce-scatter of buckets, in the last backward pass | |
+//! gradients (2) | the same | reduce-scatter in every backward pass; a bucket is whole from its
+//! first gradient on | | parameters (3) | for every forward pass, and every backward pass | the
+//! same |
 //!
-//! Blocks of the model (embedding, layers, head) are gathered together. Where one stage has the whole model and works on
-//! one micro-batch at a time, embedding and head are one: the root of PyTorch's FSDP, which stays from the first forward to
-//! the last backward operator.
+//! Blocks of the model (embedding, layers, head) are gathered together. Where one stage has the
+//! whole model and works on one micro-batch at a time, embedding and head are one: the root of
+//! PyTorch's FSDP, which stays from the first forward to the last backward operator.
 
 use std::ops::Range;
 
@@ -25,8 +25,9 @@ use super::transformer::{
     Work,
 };
 
-/// Adds to `laid` what the ranks of `data` exchange beside passes, in the types of `states`. `one_at_a_time` says that a stage ends the backward pass
-/// of a micro-batch before it begins the next, `narrow` that weights which are multiplied in 8 bits are gathered so.
+/// Adds to `laid` what the ranks of `data` exchange beside passes, in the types of `states`.
+/// `one_at_a_time` says that a stage ends the backward pass of a micro-batch before it begins the
+/// next, `narrow` that weights which are multiplied in 8 bits are gathered so.
 pub(crate) fn exchange(
     laid: &mut Laid,
     states: States,
@@ -61,7 +62,8 @@ struct Exchanging<'a> {
     exchanges: Vec<Exchange>,
 }
 
-/// Operators that complete gradients of so many parameters, one after the other: the first, the last.
+/// Operators that complete gradients of so many parameters, one after the other: the first, the
+/// last.
 #[derive(Clone, Copy)]
 struct Bucket {
     first: OpId,
@@ -101,7 +103,8 @@ impl Exchanging<'_> {
                 let ahead = self.gather(part, (Phase::Forward, part.forward.start), forward_prefetch, held);
                 self.hold(&ahead, &part.forward);
                 if stays {
-                    // The root stays for its last part with gradients of inputs, which words have none of.
+                    // The root stays for its last part with gradients of inputs, which words have
+                    // none of.
                     let of_root = of_root.clone().filter(|_| is_root);
                     let last = of_root.chain([part]).find(|part| !part.backward.is_empty());
                     last.into_iter().for_each(|part| self.hold(&ahead, &part.backward));
@@ -169,8 +172,9 @@ impl Exchanging<'_> {
         part.weight.clone().filter_map(|op| work(op).narrow_weights()).sum()
     }
 
-    /// Who launches gathers: the host issues those of forward passes in time, those of backward passes one block ahead
-    /// (`BACKWARD_PRE`). Without parameters that ranks share it takes no memory for them.
+    /// Who launches gathers: the host issues those of forward passes in time, those of backward
+    /// passes one block ahead (`BACKWARD_PRE`). Without parameters that ranks share it takes no
+    /// memory for them.
     fn launched_by(&self, phase: Phase, prefetch: u32) -> LaunchedBy {
         let limit = self.data.overlap.gather.map_or(GatherLimit::Device, |gather| gather.limit);
         let ahead = if phase == Phase::Forward { 0 } else { prefetch.min(1) };
@@ -235,8 +239,8 @@ impl Exchanging<'_> {
             let reduce = ("reduce gradients", phase, collective(kind, group, bytes));
             ops.push(self.laid.add_beside(on, reduce, [summed.clone(), Vec::new()]));
         }
-        if self.data.leaves_beside() {
-            let share = bytes.div_ceil(self.data.holding(group).into());
+        if let Some(hosted) = self.data.hosted.filter(|hosted| hosted.beside) {
+            let share = hosted.on_host(bytes.div_ceil(self.data.holding(group).into()));
             let reads = if ops.is_empty() { summed } else { Vec::new() };
             let way = |from, to| transfer(Role::Gradient, [from, to], share);
             let back = way(Medium::HOST, Medium::HBM);
@@ -263,8 +267,8 @@ const fn collective(kind: CollectiveKind, group: Group, bytes: u64) -> Work {
     Work::Collective(Collective { kind, group, bytes, overlaps_next: false, copied: false })
 }
 
-/// Which operators complete gradients of how many parameters of a part: products and convolutions those of
-/// their weights, its last operator the rest.
+/// Which operators complete gradients of how many parameters of a part: products and convolutions
+/// those of their weights, its last operator the rest.
 pub(crate) fn completed(laid: &Laid, part: &Part) -> Vec<Completed> {
     let mut left = part.owned;
     let mut completed = Vec::new();
@@ -283,8 +287,9 @@ pub(crate) fn completed(laid: &Laid, part: &Part) -> Vec<Completed> {
     completed
 }
 
-/// Buckets of at least so many parameters of a group, as gradients are completed; the last one of each group has the rest.
-/// A gradient is in one bucket, as in PyTorch's `compute_bucket_assignment_by_size`.
+/// Buckets of at least so many parameters of a group, as gradients are completed; the last one of
+/// each group has the rest. A gradient is in one bucket, as in PyTorch's
+/// `compute_bucket_assignment_by_size`.
 fn filled(completed: &[Completed], parameters: u64) -> Vec<Bucket> {
     let mut buckets: Vec<Bucket> = Vec::new();
     for &(op, count, group) in completed {

@@ -17,6 +17,9 @@
 //! (DeepSpeed, `async_accumulate_grad_in_cpu_via_gpu`). Division by the loss scale and clipping are
 //! a pass of the host before Adam (`unscale_and_clip_grads`); of states on drives it is part of
 //! what the host does with a group.
+//!
+//! A part of the states may stay with the GPU (Twin-Flow of ZeRO-Offload++, DeepSpeed's `ratio`;
+//! Megatron Core's `--optimizer-offload-fraction`): it updates them while the host updates the rest.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,17 +48,24 @@ pub struct HostedStates {
     pub buffers: u32,
     /// The host updates while the next step computes, whose parameters are as old.
     pub delayed: bool,
-    /// Gradients leave in every backward pass, as soon as they are there; else once a step, when they are summed.
+    /// Gradients leave in every backward pass, as soon as they are there; else once a step, when
+    /// they are summed.
     pub beside: bool,
     /// A backward pass goes on when they have left.
     pub waits: bool,
-    /// Where parameters are between passes; those that are away from the GPUs come block by block for every pass.
+    /// Where parameters are between passes; those that are away from the GPUs come block by block
+    /// for every pass.
     pub parameters: KeptParameters,
     /// Blocks whose parameters are in buffers of host memory at a time, where they are on drives.
     pub parameter_buffers: u32,
     /// States are on drives, where gradients go, too.
     pub states_on_drives: bool,
+    /// Billionths of the parameters that the host updates; the GPU has the states of the others.
+    pub billionths: u64,
 }
+
+/// All of the parameters, in billionths.
+pub(crate) const ALL: u64 = 1_000_000_000;
 
 /// Where parameters are between passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -94,7 +104,10 @@ impl HostedStates {
     /// Where what a rank holds is; each parameter has so many `moments`.
     pub(crate) fn places(&self, all: StateBytes, states: States, moments: u64) -> Places {
         let of_adam = states.optimizer_bytes() - SINGLE * MOMENTS;
-        let shared = all.optimizer / (of_adam + SINGLE * moments);
+        let each = of_adam + SINGLE * moments;
+        let updated = all.optimizer / each;
+        let shared = self.on_host(updated);
+        let here = updated - shared;
         let kept = SINGLE * (1 + moments);
         let [parameters_here, parameters_there, parameters_on_drives] = match self.parameters {
             KeptParameters::Gpu => [all.parameters, 0, 0],
@@ -112,16 +125,22 @@ impl HostedStates {
         Places {
             gpu: StateBytes {
                 parameters: parameters_here,
-                gradients: if self.beside { 0 } else { all.gradients },
-                optimizer: 0,
+                gradients: if self.beside { here * states.gradient_bytes() } else { all.gradients },
+                optimizer: here * each,
             },
             host: StateBytes { parameters: parameters_there, gradients, optimizer: at_host },
             drives: StateBytes { parameters: parameters_on_drives, gradients: 0, optimizer: drives },
         }
     }
 
-    /// Operators of a step that [`updates`] adds beside one of the visits or exchanges: what a group is read from and written
-    /// to, and buffers of gradients.
+    /// Of so many parameters those that the host updates.
+    pub(crate) fn on_host(&self, parameters: u64) -> u64 {
+        let part = u128::from(parameters) * u128::from(self.billionths) / u128::from(ALL);
+        part as u64
+    }
+
+    /// Operators of a step that [`updates`] adds beside one of the visits or exchanges: what a
+    /// group is read from and written to, and buffers of gradients.
     pub(crate) fn beside(&self, operator: &Operator) -> u64 {
         let count = |there: bool, operators: u64| if there { operators } else { 0 };
         match operator.work {
@@ -134,8 +153,17 @@ impl HostedStates {
         }
     }
 
-    /// Appends what updates so many parameters, group by group.
-    pub(crate) fn update(&self, draft: &mut Draft, parameters: u64, states: States, moments: u64) {
+    /// Appends what updates so many parameters, group by group. The last group follows what the
+    /// GPU does with the parameters that it updates itself, of which `here` is told the number.
+    pub(crate) fn update(
+        &self,
+        draft: &mut Draft,
+        parameters: u64,
+        (states, moments): (States, u64),
+        here: impl FnOnce(&mut Draft, u64),
+    ) {
+        let on_gpu = parameters - self.on_host(parameters);
+        let parameters = parameters - on_gpu;
         if !self.beside {
             let bytes = parameters * states.gradient_bytes();
             draft.push(
@@ -150,8 +178,14 @@ impl HostedStates {
         let gradient = if self.states_on_drives { SINGLE } else { states.gradient_bytes() };
         let unscaled = if self.states_on_drives || narrow == 0 { 0 } else { 2 * gradient };
         let each = 2 * of_states + gradient + narrow + unscaled;
-        let groups = parameters.div_ceil(self.group.max(1)).max(1);
+        let groups = parameters.div_ceil(self.group.max(1)).max(1 + u64::from(on_gpu > 0));
+        let mut here = Some(here).filter(|_| on_gpu > 0);
         for group in 0..groups {
+            if group + 1 == groups
+                && let Some(here) = here.take()
+            {
+                here(draft, on_gpu);
+            }
             let count = parameters * (group + 1) / groups - parameters * group / groups;
             let update = Work::Host(HostWork { kind: HostWorkKind::Update, bytes: count * each });
             draft.push("update on the host", update, &[], &[]);
@@ -164,8 +198,9 @@ pub(crate) const fn transfer(role: Role, [from, to]: [Medium; 2], bytes: u64) ->
     Work::Transfer(TierCopy { role, from, to, bytes })
 }
 
-/// Adds to `laid` what goes on between hosts, their drives and GPUs beside the update. Gives tasks of hosts, by stage; `updated` are
-/// the parameters that a rank of each stage updates, each with so many `moments`.
+/// Adds to `laid` what goes on between hosts, their drives and GPUs beside the update. Gives tasks
+/// of hosts, by stage; `updated` are the parameters that a rank of each stage updates, each with
+/// so many `moments`.
 pub(crate) fn updates(
     laid: &mut Laid,
     exchanges: &[Exchange],
@@ -215,11 +250,12 @@ impl Host<'_> {
         }
     }
 
-    /// Groups are updated in turn. States on drives come before that and go back then, parameters go to where they are kept.
+    /// Groups are updated in turn. States on drives come before that and go back then, parameters
+    /// go to where they are kept.
     fn update(&mut self, hosted: &HostedStates, updated: u64, (states, moments): (States, u64)) {
         let visit = self.laid.graph.visit(self.stage, 0, Phase::Update).to_vec();
         let groups: Vec<OpId> = visit.into_iter().filter(|&op| is_update(self.laid, op)).collect();
-        let each = updated.div_ceil(groups.len().max(1) as u64);
+        let each = hosted.on_host(updated).div_ceil(groups.len().max(1) as u64);
         let [single, kept, half] =
             [each * SINGLE, each * SINGLE * (1 + moments), each * states.parameter_bytes()];
         let (from_drives, to_drives) = ([Medium::DRIVES, Medium::HOST], [Medium::HOST, Medium::DRIVES]);

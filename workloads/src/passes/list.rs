@@ -37,7 +37,8 @@ pub struct Pipelining {
     pub schedule: PipelineSchedule,
     /// What messages occupy.
     pub send: SendMode,
-    /// Steps, at least 1, each with a flush: a stage begins a step after its own last operation of the step before.
+    /// Steps, at least 1, each with a flush: a stage begins a step after its own last operation of
+    /// the step before.
     pub steps: u32,
     /// Gradients are not added to sums: the first takes the place of one.
     pub no_sums: bool,
@@ -76,17 +77,26 @@ impl Pipelining {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Techniques {
+    /// Settings of real systems by name, such as `ssdtrain` (`foretrain list presets`). Settings
+    /// that are written beside them win.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("examples" = [["ssdtrain"]]))]
+    pub presets: Vec<String>,
     /// Recompute activations before the backward pass instead of keeping them.
     pub recompute: Option<Recompute>,
     /// Balance activation memory between the stages `x` and `p - 1 - x` (Kim et al., ICML 2023).
     pub bpipe: Option<Bpipe>,
-    /// Move what the forward pass saves to host memory or drives, and back before the backward pass needs it.
+    /// Move what the forward pass saves to host memory or drives, and back before the backward
+    /// pass needs it.
     pub activation_offload: Option<ActivationOffload>,
-    /// Keep the states of the optimizer with the hosts, which update: gradients leave, parameters come back (Ren et al., ATC 2021).
+    /// Keep the states of the optimizer with the hosts, which update: gradients leave, parameters
+    /// come back (Ren et al., ATC 2021).
     pub zero_offload: Option<ZeroOffload>,
-    /// Move as much of what the forward pass saves to host memory, and back, as must be for the GPU's memory.
+    /// Move as much of what the forward pass saves to host memory, and back, as must be for the
+    /// GPU's memory.
     pub swap: Option<Swap>,
-    /// Keep the states of the optimizer on drives, and parameters in host memory or on drives (Rajbhandari et al., SC 2021).
+    /// Keep the states of the optimizer on drives, and parameters in host memory or on drives
+    /// (Rajbhandari et al., SC 2021).
     pub zero_infinity: Option<ZeroInfinity>,
     /// Offload inputs of convolutional layers to host memory one by one, with the algorithms that
     /// memory allows (Rhu et al., MICRO 2016).
@@ -115,7 +125,8 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
         pipelining.compiled.then_some(Fusion).and_then(one),
         // What convolutions may take instead is priced with what they take.
         techniques.vdnn.and_then(|vdnn| one(vdnn.variants())),
-        // Who moves what is decided by one technique a storage; each refuses what another has decided.
+        // Who moves what is decided by one technique a storage; each refuses what another has
+        // decided.
         techniques.bpipe.and_then(one),
         techniques.activation_offload.and_then(one),
         techniques.swap.and_then(one),
@@ -173,8 +184,17 @@ impl Techniques {
         fn one<T: Technique>(technique: &Option<T>) -> Option<&dyn Technique> {
             technique.as_ref().map(|technique| technique as &dyn Technique)
         }
-        let Self { recompute, bpipe, activation_offload, zero_offload, swap, zero_infinity, vdnn, lms } =
-            self;
+        let Self {
+            recompute,
+            bpipe,
+            activation_offload,
+            zero_offload,
+            swap,
+            zero_infinity,
+            vdnn,
+            lms,
+            presets: _,
+        } = self;
         let all = [
             one(recompute),
             one(bpipe),

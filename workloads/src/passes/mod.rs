@@ -70,6 +70,7 @@ pub mod lms;
 pub mod no_sums;
 pub mod offload;
 mod plan;
+mod presets;
 pub mod realise;
 pub mod recompute;
 mod saving;
@@ -94,6 +95,7 @@ use crate::order::PipelineSchedule;
 pub use list::{FACTS, Pipelining, Techniques, in_order, list};
 pub(crate) use plan::LayerOps;
 pub use plan::{Cohort, Decided, Plan, Realised, Step};
+pub use presets::{PRESETS, Refused, TechniquePreset};
 pub use saving::Saving;
 pub use technique::{Around, Facts, ModelKind, OnDrives, Technique};
 
@@ -179,11 +181,13 @@ pub enum Kind {
 pub struct Context<'a> {
     /// Schedule of the pipeline.
     pub schedule: &'a PipelineSchedule,
-    /// Unloaded times of operators and rates of links. `None`: for rewriters, after which operators are priced.
+    /// Unloaded times of operators and rates of links. `None`: for rewriters, after which
+    /// operators are priced.
     pub estimates: Option<&'a CostBook>,
     /// Copies of the model.
     pub copies: Copies,
-    /// What was measured on each rank, by stage, then replica. `None`: the step is the one that is measured.
+    /// What was measured on each rank, by stage, then replica. `None`: the step is the one that is
+    /// measured.
     pub profile: Option<&'a [Option<RankProfile>]>,
 }
 

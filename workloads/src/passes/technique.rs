@@ -3,9 +3,11 @@
 
 use std::fmt;
 
+use hw_models::settings::Share;
+
 use crate::diagnostic::Diagnostic;
 use crate::host_update::HostRates;
-use crate::model::hosted::{HostedStates, INVOLVED};
+use crate::model::hosted::{ALL, HostedStates, INVOLVED};
 use crate::model::transformer::{DataParallel, Step};
 use crate::order::PipelineSchedule;
 
@@ -206,4 +208,17 @@ impl Techniques {
 
 fn twice(technique: &'static str, what: &str) -> Diagnostic {
     Diagnostic::new(technique, format!("two techniques decide where {what} are"), "remove one of the two")
+}
+
+/// Billionths of the parameters that hosts update.
+pub(super) fn billionths(ratio: Option<Share>) -> u64 {
+    ratio.map_or(ALL, Share::billionths).min(ALL)
+}
+
+/// Reports a part of the parameters that is none.
+pub(super) fn check_ratio(path: &'static str, ratio: Option<Share>, wrong: &mut dyn FnMut(Diagnostic)) {
+    if let Some(ratio) = ratio.filter(|ratio| !(0.0..=1.0).contains(&ratio.as_f64())) {
+        let message = format!("hosts cannot update {ratio} of the parameters");
+        wrong(Diagnostic::new(path, message, "write a ratio from 0 to 1, or remove it for all"));
+    }
 }

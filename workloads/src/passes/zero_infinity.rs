@@ -1,11 +1,12 @@
-//! ZeRO-Infinity (Rajbhandari et al., SC 2021): states of the optimizer are on the drives of a node, or in its memory, and so are
-//! parameters, of which every rank has its share.
+//! ZeRO-Infinity (Rajbhandari et al., SC 2021): states of the optimizer are on the drives of a
+//! node, or in its memory, and so are parameters, of which every rank has its share.
 //!
-//! A block's parameters come from the drives to buffers of the host, some blocks ahead in the static order of passes, and over the links of all ranks, to each its share, and are gathered between them (bandwidth-centric
-//! partitioning). Gradients leave as their sums are scattered, and go on to the drives. The host reads the states of a group,
-//! updates and writes them.
+//! A block's parameters come from the drives to buffers of the host, some blocks ahead in the
+//! static order of passes, and over the links of all ranks, to each its share, and are gathered
+//! between them (bandwidth-centric partitioning). Gradients leave as their sums are scattered, and
+//! go on to the drives. The host reads the states of a group, updates and writes them.
 
-use hw_models::settings::{Count, Rate};
+use hw_models::settings::{Count, Rate, Share};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,29 +16,31 @@ use crate::model::hosted::{HostedStates, KeptParameters};
 use crate::model::transformer::Sharding;
 use crate::transfer::Outside;
 
+use super::technique::{billionths, check_ratio};
 use super::{Around, Facts, OnDrives, Saving, Technique};
 
 /// The name of this technique in scenarios and errors.
 const NAME: &str = "zero_infinity";
 
 const PATH: &str = "techniques.zero_infinity";
+const RATIO: &str = "techniques.zero_infinity.ratio";
 
-/// Keep states of the optimizer on drives or in host memory, and parameters in host memory or on drives,
-/// from where a block's come for every pass: to each rank its share, which ranks then gather. Gradients
-/// go on to the drives; the host reads a group's states, updates and writes them. Copies of the model
-/// share everything (`sharding: parameters`).
+/// Keep states of the optimizer on drives or in host memory, and parameters in host memory or on
+/// drives, from where a block's come for every pass: to each rank its share, which ranks then
+/// gather. Gradients go on to the drives; the host reads a group's states, updates and writes
+/// them. Copies of the model share everything (`sharding: parameters`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ZeroInfinity {
     /// Where parameters are between passes.
     pub parameters: KeptParameters,
-    /// Blocks whose parameters are in host memory at a time where they are on drives, on their way to the
-    /// GPU or read ahead for it; 2 when absent.
+    /// Blocks whose parameters are in host memory at a time where they are on drives, on their way
+    /// to the GPU or read ahead for it; 2 when absent.
     pub parameter_buffers: Count<1, 1_024>,
     /// Where states of the optimizer are.
     pub states: Outside,
-    /// Arrays of `storage` that states, or parameters, are on, of the GPUs of a node in turn; the only one
-    /// when absent.
+    /// Arrays of `storage` that states, or parameters, are on, of the GPUs of a node in turn; the
+    /// only one when absent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arrays: Vec<String>,
     /// Parameters that are updated together; 10^9 when absent, as in DeepSpeed (`sub_group_size`).
@@ -45,11 +48,15 @@ pub struct ZeroInfinity {
     /// Groups in host memory at a time: with one reading, updating and writing take turns, as in
     /// DeepSpeed without `pipeline_read` and `pipeline_write`.
     pub buffers: Count<1, 1_024>,
-    /// Most that the threads of one rank's update get of the host's memory, reads and writes together;
-    /// all of it when absent.
+    /// Twin-Flow: part of the parameters that the host updates, where it has their states; the GPU
+    /// keeps those of the others, and updates them meanwhile (DeepSpeed's `ratio`, which counts in
+    /// whole groups). All when absent.
+    pub ratio: Option<Share>,
+    /// Most that the threads of one rank's update get of the host's memory, reads and writes
+    /// together; all of it when absent.
     pub rate: Option<Rate>,
-    /// Most gradients that its threads copy to buffers of the drives in a second, in fp32; as much as
-    /// memory allows when absent.
+    /// Most gradients that its threads copy to buffers of the drives in a second, in fp32; as much
+    /// as memory allows when absent.
     pub gradient_rate: Option<Rate>,
 }
 
@@ -62,6 +69,7 @@ impl Default for ZeroInfinity {
             arrays: Vec::new(),
             group: Count::literal(1_000_000_000),
             buffers: Count::literal(1),
+            ratio: None,
             rate: None,
             gradient_rate: None,
         }
@@ -91,6 +99,7 @@ impl Technique for ZeroInfinity {
                     parameters: self.parameters,
                     parameter_buffers: self.parameter_buffers.get() as u32,
                     states_on_drives: states,
+                    billionths: billionths(self.ratio),
                 },
                 "techniques.zero_infinity.group",
             )),
@@ -114,6 +123,13 @@ impl Technique for ZeroInfinity {
 
     fn check(&self, around: &Around<'_>, wrong: &mut dyn FnMut(Diagnostic)) {
         let &Around { stages, data, .. } = around;
+        check_ratio(RATIO, self.ratio, wrong);
+        if self.ratio.is_some() && self.states == Outside::Drives {
+            let message = "a GPU keeps a part of the states only beside those in host memory";
+            let refused =
+                Diagnostic::new(RATIO, message, "remove it, or keep states with the hosts: `states: host`");
+            wrong(refused.with("techniques.zero_infinity.states", "keeps them on drives"));
+        }
         around.check_hosted(PATH, wrong, |refuse| {
             if stages > 1 {
                 refuse(

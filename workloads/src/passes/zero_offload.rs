@@ -1,10 +1,12 @@
-//! ZeRO-Offload (Ren et al., ATC 2021): parameters stay on the GPU as its operators read them; gradients leave for the host as
-//! soon as they are there, which has the states of the optimizer, updates, and sends the parameters back.
+//! ZeRO-Offload (Ren et al., ATC 2021): parameters stay on the GPU as its operators read them;
+//! gradients leave for the host as soon as they are there, which has the states of the optimizer,
+//! updates, and sends the parameters back.
 //!
-//! Copies of the model share the states as ZeRO-2 does: a host updates what its rank has the sum of. Stages of a pipeline sum
-//! gradients of their micro-batches on the GPU, which leave once a step, as with ZeRO-1.
+//! Copies of the model share the states as ZeRO-2 does: a host updates what its rank has the sum
+//! of. Stages of a pipeline sum gradients of their micro-batches on the GPU, which leave once a
+//! step, as with ZeRO-1.
 
-use hw_models::settings::{Count, Rate};
+use hw_models::settings::{Count, Rate, Share};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +15,7 @@ use crate::host_update::HostRates;
 use crate::model::hosted::{HostedStates, KeptParameters};
 use crate::model::transformer::Sharding;
 
+use super::technique::{billionths, check_ratio};
 use super::{Around, Facts, Saving, Technique};
 
 /// The name of this technique in scenarios and errors.
@@ -20,10 +23,10 @@ const NAME: &str = "zero_offload";
 
 const PATH: &str = "techniques.zero_offload";
 
-/// Keep the states of the optimizer in host memory. Gradients go there as soon as they are summed, in
-/// buckets of `overlap_gradient_reduce` or block by block; the host updates, at the speed of its memory,
-/// which copies share; parameters come back. Copies of the model share states and gradients (ZeRO-2), in
-/// a pipeline states (ZeRO-1).
+/// Keep the states of the optimizer in host memory. Gradients go there as soon as they are summed,
+/// in buckets of `overlap_gradient_reduce` or block by block; the host updates, at the speed of
+/// its memory, which copies share; parameters come back. Copies of the model share states and
+/// gradients (ZeRO-2), in a pipeline states (ZeRO-1).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ZeroOffload {
@@ -33,14 +36,18 @@ pub struct ZeroOffload {
     /// Gradients leave beside the backward pass (`overlap_comm` of DeepSpeed); if not, it waits for
     /// each of their copies.
     pub overlap: bool,
-    /// Parameters that are updated, and go back, together; 128 Mi when absent, as in DeepSpeed's CPU Adam.
+    /// Parameters that are updated, and go back, together; 128 Mi when absent, as in DeepSpeed's
+    /// CPU Adam.
     pub group: Count<1, 1_000_000_000_000>,
-    /// Most that the threads of one rank's update get of the host's memory, reads and writes together;
-    /// all of it when absent.
+    /// Part of the parameters that the host updates; the GPU keeps the states of the others, and
+    /// updates them meanwhile (Megatron Core's `--optimizer-offload-fraction`). All when absent.
+    pub ratio: Option<Share>,
+    /// Most that the threads of one rank's update get of the host's memory, reads and writes
+    /// together; all of it when absent.
     pub rate: Option<Rate>,
-    /// Gradients and parameters are page-locked there (`pin_memory` of DeepSpeed). If not, a thread of
-    /// the host copies them once more in each direction, as fast as one does, and they pass its memory
-    /// three times.
+    /// Gradients and parameters are page-locked there (`pin_memory` of DeepSpeed). If not, a
+    /// thread of the host copies them once more in each direction, as fast as one does, and they
+    /// pass its memory three times.
     pub pinned: bool,
 }
 
@@ -50,6 +57,7 @@ impl Default for ZeroOffload {
             delayed_update: false,
             overlap: true,
             group: Count::literal(128 << 20),
+            ratio: None,
             rate: None,
             pinned: true,
         }
@@ -75,6 +83,7 @@ impl Technique for ZeroOffload {
                     parameters: KeptParameters::Gpu,
                     parameter_buffers: 0,
                     states_on_drives: false,
+                    billionths: billionths(self.ratio),
                 },
                 "techniques.zero_offload.group",
             )),
@@ -89,6 +98,7 @@ impl Technique for ZeroOffload {
 
     fn check(&self, around: &Around<'_>, wrong: &mut dyn FnMut(Diagnostic)) {
         let &Around { stages, data, .. } = around;
+        check_ratio("techniques.zero_offload.ratio", self.ratio, wrong);
         around.check_hosted(PATH, wrong, |refuse| {
             if data.ranks > 1 && data.sharding == Sharding::None {
                 refuse(

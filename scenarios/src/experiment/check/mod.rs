@@ -21,10 +21,12 @@ use std::collections::BTreeMap;
 
 use hw_models::catalogue::nearest;
 use workloads::diagnostic::Diagnostic;
-use workloads::passes::{Around, ModelKind};
+use workloads::passes::{Around, ModelKind, Refused};
+use workloads::plan::Launch;
 
 use super::named::Named;
 use super::paths;
+use crate::catalogue;
 use crate::plans;
 use crate::schema::{Duration, Model, Scenario};
 use crate::text::decode::Path;
@@ -40,8 +42,9 @@ pub(super) struct Finding {
 /// Settings that follow from others: path to the reason.
 pub(super) type Derived = BTreeMap<Cow<'static, str>, String>;
 
-/// Checks `scenario`, typed from `tree`, and adds what follows from what is written and, where that depends on the model,
-/// what holds where nothing is written. What was found at `examples` is not the user's and takes part in no check.
+/// Checks `scenario`, typed from `tree`, and adds what follows from what is written and, where
+/// that depends on the model, what holds where nothing is written. What was found at `examples` is
+/// not the user's and takes part in no check.
 ///
 /// A scenario that could be `read` as it is written is also asked whether it can be built.
 pub(super) fn check(
@@ -112,7 +115,8 @@ impl Check<'_> {
         self.report(&[(path, String::new())], format!("there is no {what} `{}`", shorten(name)), help);
     }
 
-    /// Reports a problem about settings, each with what is to be seen there; the first is the place to look at.
+    /// Reports a problem about settings, each with what is to be seen there; the first is the
+    /// place to look at.
     fn report(&mut self, about: &[(&str, String)], message: impl Into<String>, help: impl Into<String>) {
         let involved = |path: &str| {
             let keys = self.keys(path);
@@ -169,7 +173,8 @@ impl Check<'_> {
         found.into_iter().for_each(|diagnostic| self.diagnostic(diagnostic));
     }
 
-    /// The interleaved schedule goes round the stages in groups. `many` and `stages` are the settings to change.
+    /// The interleaved schedule goes round the stages in groups. `many` and `stages` are the
+    /// settings to change.
     fn interleaving(&mut self, scenario: &Scenario, many: &'static str, stages: &'static str) {
         let counts = [(many, scenario.training.micro_batches() as u32), (stages, scenario.stages() as u32)];
         let found = scenario.parallelism.schedule.check(counts);
@@ -191,8 +196,33 @@ impl Check<'_> {
             step: plans::transformer::step(scenario),
         };
         self.diagnostics(|wrong| scenario.techniques.check(&around, wrong));
+        self.refused(scenario);
         self.footprint(scenario);
         self.buffers(scenario);
+    }
+
+    /// What systems refuse beside settings that are named after them.
+    fn refused(&mut self, scenario: &Scenario) {
+        let graphs = scenario.software.as_ref().is_some_and(|it| it.launched() == Launch::Graph);
+        for name in &scenario.techniques.presets {
+            let Some(preset) = catalogue::technique_presets().get(name) else { continue };
+            for refused in &preset.without {
+                let (there, path, what) = match refused {
+                    Refused::Pipeline => (scenario.stages() > 1, "parallelism.pipeline", "several stages"),
+                    Refused::Recompute => {
+                        (scenario.techniques.recompute.is_some(), "techniques.recompute", "recomputation")
+                    }
+                    Refused::Graphs => (graphs, "software.launch", "captured graphs"),
+                };
+                if there {
+                    let about = [("techniques.presets", String::new()), (path, format!("asks for {what}"))];
+                    let message = format!("the system of `{name}` refuses {what}");
+                    let help =
+                        "remove one of the two, or write the settings that you mean without the preset";
+                    self.report(&about, message, help);
+                }
+            }
+        }
     }
 
     /// What goes to drives passes no buffer of its host that stays.

@@ -44,6 +44,7 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings, plan: &Plan) {
             "delayed_update": [true],
             "group": [1_000_000, 30_000_000, 500_000_000],
             "pinned": [false],
+            "ratio": ["0 %", "40 %"],
         });
         settings.some(draw, 30, "techniques.zero_offload", &choices);
     }
@@ -126,6 +127,9 @@ fn states(draw: &mut Draw, settings: &mut Settings, plan: &Plan) -> bool {
         "parameter_buffers": [1, 2, 4],
     });
     settings.some(draw, 35, INFINITY, &choices);
+    if states == "host" {
+        settings.some(draw, 25, INFINITY, &json!({ "ratio": ["0 %", "40 %"] }));
+    }
     [states, parameters].contains(&"drives")
 }
 

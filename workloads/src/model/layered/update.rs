@@ -1,5 +1,6 @@
-//! What a rank does once a step, as PyTorch does: gradients summed over the copies of the model and divided by their
-//! number, unscaled in fp16, the optimizer, copies of the parameters in half precision, gradients cleared.
+//! What a rank does once a step, as PyTorch does: gradients summed over the copies of the model
+//! and divided by their number, unscaled in fp16, the optimizer, copies of the parameters in half
+//! precision, gradients cleared.
 
 use crate::graph::Phase;
 use crate::graph::operator::{CollectiveKind, Dtype, Group, OperatorList, StreamClass};
@@ -14,8 +15,8 @@ const STATES: Name = Name::of("optimizer states");
 const PARAMETERS: Name = Name::of("parameters");
 
 impl LayeredModel {
-    /// The operators of a rank with so many `parameters`, which ranks of `data` hold or share. What those exchange beside
-    /// passes is not among them.
+    /// The operators of a rank with so many `parameters`, which ranks of `data` hold or share.
+    /// What those exchange beside passes is not among them.
     pub(crate) fn update(&self, parameters: u64, data: &DataParallel) -> OperatorList {
         let states = self.execution().states;
         let DataParallel { ranks, sharding, .. } = *data;
@@ -43,7 +44,8 @@ impl LayeredModel {
         let updated = updated(parameters, data);
         match &data.hosted {
             Some(hosted) => {
-                hosted.update(&mut draft, updated, states, self.execution().optimizer.moments());
+                let types = (states, self.execution().optimizer.moments());
+                hosted.update(&mut draft, updated, types, |draft, count| self.optimize(draft, count));
             }
             None => self.optimize(&mut draft, updated),
         }
@@ -77,7 +79,8 @@ impl LayeredModel {
                 let traffic = (gradient + 3 * single, 3 * single);
                 draft.stream("adam", StreamClass::Optimizer, traffic, &reads, &[]);
             }
-            // Three passes (torch/optim/sgd.py): the moment shrinks, takes the gradient, and is added to the parameter.
+            // Three passes (torch/optim/sgd.py): the moment shrinks, takes the gradient, and is
+            // added to the parameter.
             Optimizer::Momentum => {
                 let class = StreamClass::Optimizer;
                 draft.stream("shrink momentum", class, (single, single), &[STATES], &[]);

@@ -1,12 +1,13 @@
 //! What a rank does once per step: sums of gradients over ranks, then the optimizer.
 //!
-//! The order and the passes are those of Megatron-LM (`distributed.py` and `optimizer.py` of 2022): sums over tensor,
-//! data and embedding ranks, of gradients that were divided by the number of data ranks; with loss scaling division and
-//! a search for infinities; clipping to a norm; Adam on fp32 copies; a copy back in half precision. Two numbers are
-//! summed over all ranks of the model, which makes its stages wait for each other.
+//! The order and the passes are those of Megatron-LM (`distributed.py` and `optimizer.py` of
+//! 2022): sums over tensor, data and embedding ranks, of gradients that were divided by the number
+//! of data ranks; with loss scaling division and a search for infinities; clipping to a norm; Adam
+//! on fp32 copies; a copy back in half precision. Two numbers are summed over all ranks of the
+//! model, which makes its stages wait for each other.
 //!
-//! Last, gradients are cleared for the micro-batches that are added to them. Megatron-LM does that as its step begins
-//! (`zero_grad_buffer`), which is the same over any number of steps.
+//! Last, gradients are cleared for the micro-batches that are added to them. Megatron-LM does that
+//! as its step begins (`zero_grad_buffer`), which is the same over any number of steps.
 
 use crate::graph::Phase;
 
@@ -22,8 +23,8 @@ const PARAMETERS: Name = Name::of("parameters");
 pub(crate) const MOMENTS: u64 = 2;
 
 impl ShardedTransformer {
-    /// The operators of a rank with `parameters`, which ranks of `data` hold or share. What those exchange beside forward
-    /// and backward passes is not among them.
+    /// The operators of a rank with `parameters`, which ranks of `data` hold or share. What those
+    /// exchange beside forward and backward passes is not among them.
     pub fn update(&self, parameters: &RankParameters, data: &DataParallel) -> OperatorList {
         let mut draft = Draft::new(Phase::Update);
         let step = self.execution().step;
@@ -41,7 +42,8 @@ impl ShardedTransformer {
         match &data.hosted {
             Some(hosted) => {
                 self.norm(&mut draft, updated * self.execution().states.gradient_bytes());
-                hosted.update(&mut draft, updated, self.execution().states, MOMENTS);
+                let types = (self.execution().states, MOMENTS);
+                hosted.update(&mut draft, updated, types, |draft, count| self.move_parameters(draft, count));
             }
             None => self.optimize(&mut draft, updated),
         }
@@ -70,8 +72,9 @@ impl ShardedTransformer {
         self.held(parameters, data).iter().map(share).sum()
     }
 
-    /// Weights in 8 bits for the micro-batches to come: cast with their transposes, or for ranks that gather them only their
-    /// largest values, which these agree on. Norms and biases of layers count among them.
+    /// Weights in 8 bits for the micro-batches to come: cast with their transposes, or for ranks
+    /// that gather them only their largest values, which these agree on. Norms and biases of
+    /// layers count among them.
     fn narrow_weights(&self, draft: &mut Draft, parameters: &RankParameters, data: &DataParallel) {
         let Some(Fp8 { scaling, gathers }) = self.execution().fp8 else { return };
         let half = self.execution().states.parameter_bytes() * parameters.layers;
@@ -135,6 +138,18 @@ impl ShardedTransformer {
             self.agree(draft, "reduce infinities found");
         }
         self.norm(draft, gradient);
+        self.move_parameters(draft, count);
+    }
+}
+
+impl ShardedTransformer {
+    /// Clipping and Adam on `count` parameters, whose gradients are unscaled.
+    fn move_parameters(&self, draft: &mut Draft, count: u64) {
+        let states = self.execution().states;
+        let (elementwise, half) = (StreamClass::Elementwise, count * states.parameter_bytes());
+        let single = 4 * count;
+        let copied = states == States::CopiedGradients;
+        let gradient = if copied { single } else { count * states.gradient_bytes() };
         draft.stream("clip gradients", elementwise, (gradient, gradient), &[GRADIENTS], &[]);
         if self.execution().fusion.optimizer {
             // Parameter and two moments, read and written.
@@ -147,9 +162,7 @@ impl ShardedTransformer {
             draft.stream("copy parameters", elementwise, (single, half), &[STATES, PARAMETERS], &[]);
         }
     }
-}
 
-impl ShardedTransformer {
     /// The norm of so many bytes of gradients, over all ranks of the model.
     fn norm(&self, draft: &mut Draft, gradient: u64) {
         draft.stream("gradient norm", StreamClass::Reduction, (gradient, 0), &[GRADIENTS], &[]);
@@ -166,9 +179,10 @@ impl ShardedTransformer {
     }
 }
 
-/// Adam operator by operator, as PyTorch's optimizers do without `fused` or `foreach`: mean and mean square of gradients
-/// decay and take in the new one, the root of the latter is scaled and bounded, the parameter moves by their ratio. `gradient` bytes of
-/// gradients, `single` of each state.
+/// Adam operator by operator, as PyTorch's optimizers do without `fused` or `foreach`: mean and
+/// mean square of gradients decay and take in the new one, the root of the latter is scaled and
+/// bounded, the parameter moves by their ratio. `gradient` bytes of gradients, `single` of each
+/// state.
 fn adam(draft: &mut Draft, gradient: u64, single: u64) {
     let mut pass = |name, read| {
         draft.stream(name, StreamClass::Elementwise, (read, single), &[GRADIENTS, STATES], &[]);

@@ -18,7 +18,8 @@ use crate::graph::OpId;
 use crate::host_update::{HostEvent, HostLane, HostTask, HostUpdate};
 use crate::schedule::{Call, Item, Lane, LaneKind, Nth, Schedule, SignalId, Why};
 
-/// Adds the lanes of hosts, and what the compute lanes tell them and wait for; `exchanged` tells of exchanges that have ended.
+/// Adds the lanes of hosts, and what the compute lanes tell them and wait for; `exchanged` tells
+/// of exchanges that have ended.
 pub fn realise(schedule: &mut Schedule, updates: &[HostUpdate], exchanged: &BTreeMap<OpId, SignalId>) {
     for update in updates {
         let signals = Signals::of(schedule, update, exchanged);
@@ -100,15 +101,17 @@ impl<'a> Signals<'a> {
     }
 }
 
-/// The compute lane lets the host update, and waits for all that it does then.
+/// The compute lane lets the host update where it comes to the first of the host's operators, and
+/// waits for all that it does then where it comes to the last.
 fn hand_over(compute: &mut Lane, HostUpdate { tasks, awaited, .. }: &HostUpdate, signals: &Signals<'_>) {
     let ops: BTreeSet<OpId> = tasks.iter().flat_map(|task| task.ops.iter().copied()).collect();
     let is_update = |item: &Item| matches!(item, Item::Execute(op) if ops.contains(op));
-    let ended = awaited.iter().map(|task| Item::wait(signals.ended[task], Why::Transfer));
-    let items: Vec<Item> = std::iter::once(Item::SignalStep(signals.begins)).chain(ended).collect();
     for block in &mut compute.blocks {
         let Some(first) = block.items.iter().position(is_update) else { continue };
+        let last = block.items.iter().rposition(is_update).unwrap_or(first);
+        let ended = awaited.iter().map(|task| Item::wait(signals.ended[task], Why::Transfer));
+        block.items.splice(last..=last, ended);
+        block.items.insert(first, Item::SignalStep(signals.begins));
         block.items.retain(|item| !is_update(item));
-        block.items.splice(first..first, items.iter().copied());
     }
 }

@@ -21,6 +21,7 @@ pub(super) const ALL: ZeroInfinity = ZeroInfinity {
     arrays: Vec::new(),
     group: Count::literal(100_000_000),
     buffers: Count::literal(1),
+    ratio: None,
     rate: None,
     gradient_rate: None,
 };
@@ -72,8 +73,9 @@ fn close(bytes: u64, expected: u64) {
     assert!(bytes.abs_diff(expected) < 1 << 20, "{bytes} B instead of {expected}");
 }
 
-/// Drives have 16 bytes of a parameter, all of which are read, and written in part by gradients. Parameters cross the links once for each
-/// pass, of two ranks each half; nothing of them stays on a GPU.
+/// Drives have 16 bytes of a parameter, all of which are read, and written in part by gradients.
+/// Parameters cross the links once for each pass, of two ranks each half; nothing of them stays on
+/// a GPU.
 #[test]
 fn what_crosses_the_links() {
     for data in [1, 2] {
@@ -91,8 +93,9 @@ fn what_crosses_the_links() {
     }
 }
 
-/// Parameters that are on drives are read for each pass, of two ranks by each its half, and written once a step; host memory has buffers
-/// for some blocks, drives 2 bytes of a parameter more.
+/// Parameters that are on drives are read for each pass, of two ranks by each its half, and
+/// written once a step; host memory has buffers for some blocks, drives 2 bytes of a parameter
+/// more.
 #[test]
 fn parameters_come_from_drives_for_every_pass() {
     for (data, micro_batches, states_on_drives) in [(1, 1, true), (2, 3, true), (2, 1, false)] {
@@ -116,8 +119,8 @@ fn parameters_come_from_drives_for_every_pass() {
     }
 }
 
-/// A drive that reads 1 GB/s, far less than passes and their gradients take: every micro-batch more takes what reading its parameters
-/// twice takes, less what stays of embedding and head.
+/// A drive that reads 1 GB/s, far less than passes and their gradients take: every micro-batch
+/// more takes what reading its parameters twice takes, less what stays of embedding and head.
 #[test]
 fn a_step_that_reads_too_slowly_takes_what_reading_takes() {
     let mut world = world();
@@ -135,7 +138,8 @@ fn a_step_that_reads_too_slowly_takes_what_reading_takes() {
     assert!((each / reading - 1.0).abs() < 0.005, "{each} s, of which {reading} s of reading");
 }
 
-/// The more blocks are read ahead, the less the GPU waits for them; with one buffer every block is read when the one before has gone.
+/// The more blocks are read ahead, the less the GPU waits for them; with one buffer every block is
+/// read when the one before has gone.
 #[test]
 fn reading_ahead_hides_reads() {
     let world = world();
@@ -154,7 +158,8 @@ fn reading_ahead_hides_reads() {
     assert!(two < 0.99 * one && four <= two, "{one}, {two} and {four} s");
 }
 
-/// The step waits for what the states alone take, and at most for the gradients that are still to be written before.
+/// The step waits for what the states alone take, and at most for the gradients that are still to
+/// be written before.
 #[test]
 fn an_update_takes_what_its_states_take() {
     let world = world();
@@ -218,7 +223,8 @@ fn folded_ranks_that_share_drives_do_what_they_do_apart() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// Whatever is kept where, and however many groups are under way: a step reaches its end, and what is read is what was there.
+    /// Whatever is kept where, and however many groups are under way: a step reaches its end, and
+    /// what is read is what was there.
     #[test]
     fn what_is_kept_is_read_once_a_step(
         (data, tensor) in prop_oneof![Just((1_u32, 1_u32)), Just((2, 1)), Just((2, 2)), Just((4, 1))],

@@ -18,6 +18,7 @@ pub(super) const WHOLE: ZeroOffload = ZeroOffload {
     delayed_update: false,
     overlap: true,
     group: Count::literal(1_000_000_000_000),
+    ratio: None,
     rate: None,
     pinned: true,
 };
