@@ -19,15 +19,24 @@ pub struct Piece {
     pub kind: PartKind,
     /// Index in [`Cut::blocks`].
     pub block: usize,
-    /// Its number among the layers of its position: they may keep only their input for the backward
-    /// pass. `None`: an end of a transformer.
-    pub layer: Option<u32>,
+    /// Its place among layers: they may keep only their input for the backward pass. `None`: an end
+    /// of a transformer.
+    pub layer: Option<LayerPlace>,
     /// Parameters that are its own.
     pub owned: u64,
     /// Parameters that it reads, be they those of another piece.
     pub read: u64,
     /// Parameters of both kinds that belong to experts which ranks share.
     pub experts: u64,
+}
+
+/// Place of a layer among others, counted from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LayerPlace {
+    /// Its number in its chunk.
+    pub in_chunk: u32,
+    /// Its number on its stage, chunk after chunk.
+    pub on_stage: u32,
 }
 
 impl Cut {

@@ -10,6 +10,7 @@ pub use hw_models::kernels::{
 };
 
 use crate::graph::Phase;
+pub use crate::graph::module::Module;
 pub use crate::graph::tier::{Medium, Role, TierCopy};
 
 /// A kernel or a collective of one rank.
@@ -33,9 +34,9 @@ pub struct Operator<Read = TensorId, Written = TensorId> {
     pub writes: Vec<Written>,
     /// Bytes it needs only while it runs.
     pub workspace: u64,
-    /// Set on the core of attention, between projections, or its gradient: large to save and
-    /// cheap to execute again.
-    pub core: bool,
+    /// Innermost module of a transformer layer that it is part of. `None`: no module, or another
+    /// kind of model.
+    pub module: Option<Module>,
     /// Why this kernel, where a predicate chose it.
     pub choice: Option<String>,
     /// Whether the host waits for its result before it issues what follows.
@@ -100,14 +101,21 @@ pub enum Work {
     },
 }
 
+impl<Read, Written> Operator<Read, Written> {
+    /// True if it is part of a module, or of a module within it.
+    pub fn is_of(&self, module: Module) -> bool {
+        self.module.is_some_and(|own| own.is_in(module))
+    }
+}
+
 impl Operator {
     /// One whose tensors nobody names.
     pub fn of(name: &'static str, phase: Phase, work: Work) -> Self {
         let (reads, writes) = Default::default();
         let name = Label::Borrowed(name);
-        let (workspace, core) = Default::default();
+        let (workspace, module) = (0, None);
         let (choice, awaited, members, views) = (None, false, 1, 0);
-        Self { name, phase, work, reads, writes, workspace, core, choice, awaited, members, views }
+        Self { name, phase, work, reads, writes, workspace, module, choice, awaited, members, views }
     }
 }
 

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::graph::Phase;
 use crate::graph::block::Block;
 use crate::graph::operator::{
-    Collective, CollectiveKind, Dtype, Gemm, Group, GroupedGemm, Label, Layout, Operator, OperatorList,
-    Stream, StreamClass, Tensor, TensorId, Work,
+    Collective, CollectiveKind, Dtype, Gemm, Group, GroupedGemm, Label, Layout, Module, Operator,
+    OperatorList, Stream, StreamClass, Tensor, TensorId, Work,
 };
 
 pub(crate) use super::names::Name;
@@ -61,7 +61,7 @@ impl Draft {
             reads: reads.to_vec(),
             writes: writes.to_vec(),
             workspace: 0,
-            core: false,
+            module: None,
             choice: None,
             awaited: false,
             members: 1,
@@ -182,11 +182,12 @@ impl Draft {
         written
     }
 
-    /// Appends the core of attention.
-    pub(crate) fn core(&mut self, write: impl FnOnce(&mut Self)) {
+    /// Appends operators of a module; those of a module within it keep theirs.
+    pub(crate) fn module<R>(&mut self, module: Module, write: impl FnOnce(&mut Self) -> R) -> R {
         let first = self.operators.len();
-        write(self);
-        self.operators[first..].iter_mut().for_each(|op| op.core = true);
+        let written = write(self);
+        self.operators[first..].iter_mut().for_each(|op| _ = op.module.get_or_insert(module));
+        written
     }
 
     /// The finished list, of no block.
@@ -265,7 +266,7 @@ impl Tensors {
                 reads,
                 writes,
                 workspace,
-                core,
+                module,
                 choice,
                 awaited,
                 members,
@@ -278,7 +279,7 @@ impl Tensors {
                 begun.unwrap_or_else(|| self.fill(name, bytes))
             };
             let writes = writes.into_iter().map(fill).collect();
-            Operator { name, phase, work, reads, writes, workspace, core, choice, awaited, members, views }
+            Operator { name, phase, work, reads, writes, workspace, module, choice, awaited, members, views }
         };
         list.into_iter().map(resolved).collect()
     }

@@ -6,7 +6,7 @@ use sim_core::time::Time;
 use crate::chain::Chain;
 use crate::cost::{CostBook, Message, OpCost};
 use crate::graph::block::Block;
-use crate::graph::cut::{Cut, PartKind, Piece};
+use crate::graph::cut::{Cut, LayerPlace, PartKind, Piece};
 use crate::graph::operator::{Label, Operator, OperatorList, Tensor, TensorId, Work};
 use crate::graph::{OpGraph, Phase};
 use crate::model::laid::lay;
@@ -89,7 +89,7 @@ impl ProfiledPipeline {
                 backward,
                 middle: None,
             });
-            let (kind, layer) = (PartKind::Layer, Some(0));
+            let (kind, layer) = (PartKind::Layer, Some(LayerPlace::default()));
             cut.positions.push(vec![Piece { kind, block, layer, owned: 0, read: 0, experts: 0 }]);
         }
         cut

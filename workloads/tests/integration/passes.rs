@@ -5,7 +5,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use workloads::check::Fault;
 use workloads::error::PlanError;
-use workloads::graph::cut::{Cut, PartKind, Piece};
+use workloads::graph::cut::{Cut, LayerPlace, PartKind, Piece};
 use workloads::graph::{Phase, StorageId};
 use workloads::model::transformer::{
     AttentionKernel, Dtype, Execution, ShardedTransformer, Split, Transformer,
@@ -48,7 +48,7 @@ fn any_order_that_passes_allow_gives_the_same_blocks() {
     let gpt = Transformer::gpt(2, 1_024, 16, 50_257, 1_024);
     let layer = ShardedTransformer::new(&gpt, &execution).expect("a valid model").layer();
     let (kind, owned, read, experts) = (PartKind::Layer, 0, 0, 0);
-    let piece = Piece { kind, block: 0, layer: Some(0), owned, read, experts };
+    let piece = Piece { kind, block: 0, layer: Some(LayerPlace::default()), owned, read, experts };
     let model = Cut { blocks: vec![layer.clone()], positions: vec![vec![piece; 2]] };
     let expected = fused(&recomputed(&layer, Mode::Full));
     for passes in orders_of(&pipelining) {

@@ -134,7 +134,7 @@ fn touch(reads: &[u32], writes: &[u32], nameless: u64) -> Operator {
         awaited: false,
         members: 1,
         views: 0,
-        core: false,
+        module: None,
         choice: None,
     }
 }

@@ -70,7 +70,9 @@ impl Check<'_> {
         let (data, context) = (ranks(scenario.parallelism.data), ranks(scenario.parallelism.context));
         let found = check_experts(execution.split.expert, data, context);
         found.into_iter().for_each(|diagnostic| self.diagnostic(diagnostic));
-        self.recomputing_layers(scenario, execution.split.layers_max(&model));
+        let split = &execution.split;
+        self.recomputing_layers(scenario, split.layers_max(&model), split.chunks);
+        self.recomputing_modules(scenario, &model);
     }
 
     fn invalid(&mut self, invalid: &Diagnostic) {

@@ -8,6 +8,7 @@ use calibration::devices::{Greeting, Workloads as PyTorch};
 use calibration::measure::{DeviceError, Found};
 use serde::Deserialize;
 use serde_json::json;
+use workloads::graph::cut::LayerPlace;
 use workloads::model::transformer::{Block, Operator, ShardedTransformer, Work};
 use workloads::passes::recompute::{Mode, recomputed};
 
@@ -417,7 +418,10 @@ fn model(settings: &[&str]) -> ShardedTransformer {
 
 fn layer(settings: &[&str]) -> Block {
     let recompute = resolved(settings).techniques.recompute;
-    recomputed(&model(settings).layer(), recompute.map_or(Mode::None, |recompute| recompute.mode(0)))
+    recomputed(
+        &model(settings).layer(),
+        recompute.map_or(Mode::None, |recompute| recompute.mode(LayerPlace::default())),
+    )
 }
 
 impl Operators {

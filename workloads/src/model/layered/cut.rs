@@ -2,7 +2,7 @@
 //! multiplications has the least.
 
 use crate::chain::Chain;
-use crate::graph::cut::{Cut, PartKind, Piece};
+use crate::graph::cut::{Cut, LayerPlace, PartKind, Piece};
 
 use super::model::{LayeredModel, ModelBlock, flops};
 
@@ -24,7 +24,7 @@ impl LayeredModel {
                 Piece {
                     kind,
                     block,
-                    layer: Some(n as u32),
+                    layer: Some(LayerPlace { in_chunk: n as u32, on_stage: n as u32 }),
                     owned: *parameters,
                     read: *parameters,
                     experts: 0,

@@ -12,7 +12,7 @@ use super::latent::{KEYS, Projections, VALUES};
 use super::linear::{Linear, Names, Side, linear_names};
 use super::softmax::{PROBABILITIES, PROBABILITIES_GRADIENT, SCORES, Softmax};
 use super::{Bias, ContextExchange, Positions};
-use crate::graph::operator::{Attention, Layout, Pass, StreamClass, Work};
+use crate::graph::operator::{Attention, Layout, Module, Pass, StreamClass, Work};
 use crate::model::views;
 
 const QKV: &Names = linear_names!("qkv");
@@ -53,7 +53,7 @@ pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, input: Name) -
         None if is_apart(on) => shape.apart().forward(draft, on, input),
         None => shape.project(draft, on, input),
     }
-    draft.core(|draft| attend(draft, on));
+    draft.module(Module::CoreAttention, |draft| attend(draft, on));
     shape.projection(on).forward(draft, on, CONTEXT)
 }
 
@@ -61,7 +61,7 @@ pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, input: Name) -
 pub(super) fn backward(draft: &mut Draft, on: &ShardedTransformer, input: Name, gradient: Name) -> Name {
     let shape = Shape::of(on);
     let gradient = shape.projection(on).backward(draft, on, CONTEXT, gradient);
-    draft.core(|draft| attend_gradient(draft, on, gradient));
+    draft.module(Module::CoreAttention, |draft| attend_gradient(draft, on, gradient));
     match &on.model().latent {
         Some(latent) => Projections::of(on, latent).backward(draft, on, input, GRADIENTS),
         None if is_apart(on) => shape.apart().backward(draft, on, input, GRADIENTS),

@@ -3,7 +3,7 @@
 
 use crate::chain::Chain;
 use crate::graph::Phase;
-use crate::graph::cut::{Cut, PartKind, Piece};
+use crate::graph::cut::{Cut, LayerPlace, PartKind, Piece};
 
 use super::draft::Draft;
 use super::{Block, DataParallel, LayerKind, Layers, RankParameters, ShardedTransformer, Sharding};
@@ -15,6 +15,7 @@ impl ShardedTransformer {
         let mut cut = Cut::default();
         let embedding = cut.block(self.embedding());
         let head = cut.block(self.head());
+        let layers_at = |position| self.execution().split.layers_at(position, self.model());
         // Layers of one kind are one block.
         let mut known: Vec<(LayerKind, usize)> = Vec::new();
         for position in 0..chain.positions() {
@@ -31,7 +32,10 @@ impl ShardedTransformer {
                     experts: 0,
                 });
             }
-            for (n, layer) in (0..).zip(self.execution().split.layers_at(position, self.model())) {
+            let (stage, chunk) = (chain.stage(position), chain.chunk(position));
+            let before =
+                (0..chunk).map(|chunk| layers_at(chain.position(stage, chunk)).len() as u32).sum::<u32>();
+            for (in_chunk, layer) in (0..).zip(layers_at(position)) {
                 let kind = self.model().layer_kind(layer);
                 let RankParameters { layers: count, experts, .. } =
                     self.parameters(Layers::from_iter([kind]), false, false);
@@ -45,7 +49,8 @@ impl ShardedTransformer {
                     block
                 });
                 let kind = PartKind::Layer;
-                pieces.push(Piece { kind, block, layer: Some(n), owned: count, read: count, experts });
+                let layer = Some(LayerPlace { in_chunk, on_stage: before + in_chunk });
+                pieces.push(Piece { kind, block, layer, owned: count, read: count, experts });
             }
             if is_last {
                 let of_stage = self.parameters(0, chain.stage(0) == chain.stage(position), true);

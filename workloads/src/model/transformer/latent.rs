@@ -13,7 +13,7 @@ use super::linear::{Linear, Names, Side, linear_names};
 use super::norm::{NormNames, norm_names};
 use super::residual::add_gradients;
 use super::shape::{turns_pairs, within};
-use crate::graph::operator::{CollectiveKind, Group, StreamClass};
+use crate::graph::operator::{CollectiveKind, Group, Module, StreamClass};
 
 /// Dimensions of latent attention, beside the heads of a model, whose `head_dim` is the part that is not rotated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -102,15 +102,16 @@ impl<'a> Projections<'a> {
             Some(rank) => {
                 let latent = self.query_down(rank).forward(draft, on, input);
                 let normed = QUERY_NORM.forward(draft, on, latent, rank.into());
-                self.query_up(rank).forward(draft, on, normed);
+                let up = self.query_up(rank);
+                draft.module(Module::LatentUp, |draft| up.forward(draft, on, normed));
             }
             None => {
-                self.query().forward(draft, on, input);
+                draft.module(Module::LatentUp, |draft| self.query().forward(draft, on, input));
             }
         }
         let latent = self.kv_down().forward(draft, on, input);
         let normed = KV_NORM.forward(draft, on, latent, self.latent.kv_rank.into());
-        self.kv_up().forward(draft, on, normed);
+        draft.module(Module::LatentUp, |draft| self.kv_up().forward(draft, on, normed));
         let mut positions = latent;
         if on.sequence_parallel() {
             let bytes = on.bytes(on.tokens() * self.rotary());
@@ -119,6 +120,12 @@ impl<'a> Projections<'a> {
             draft.collective("gather rotated keys", work, Issue::Waiting, &[latent], &writes);
             positions = POSITIONS;
         }
+        draft.module(Module::LatentUp, |draft| self.rotate(draft, on, positions));
+    }
+
+    /// Rotates queries in place, and puts keys and values together from what comes from the narrow
+    /// vector and the rotated part, tensor `positions`.
+    fn rotate(&self, draft: &mut Draft, on: &ShardedTransformer, positions: Name) {
         let class = StreamClass::Elementwise;
         let turned = on.bytes(on.tokens() * self.heads * self.rotary());
         draft.stream("rotate queries", class, (turned, turned), &[self.queries()], &[]);

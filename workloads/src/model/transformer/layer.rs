@@ -10,6 +10,7 @@ use super::pieces::in_pieces;
 use super::residual::{ResidualNames, add_gradients, residual_names};
 use super::{Experts, attention, mixture};
 use crate::graph::block::Block;
+use crate::graph::operator::Module;
 
 const INPUT: Name = Name::of("input");
 const INPUT_GRADIENT: Name = Name::of("input gradient");
@@ -52,26 +53,33 @@ fn forward(on: &ShardedTransformer, experts: Option<&Experts>) -> Vec<Drafted> {
         forward_norms_after(&mut draft, on);
         return draft.operators;
     }
-    let normed = ATTENTION_NORM.forward(&mut draft, on, INPUT, on.hidden());
-    let branch = attention::forward(&mut draft, on, normed);
+    let normed =
+        draft.module(Module::AttentionNorm, |draft| ATTENTION_NORM.forward(draft, on, INPUT, on.hidden()));
+    let branch = draft.module(Module::Attention, |draft| attention::forward(draft, on, normed));
     let residual = ATTENTION.forward(&mut draft, on, branch, INPUT);
-    let normed = MLP_NORM.forward(&mut draft, on, mlp_input(on), on.hidden());
-    let branch = match experts {
-        Some(experts) => mixture::forward(&mut draft, on, experts, normed),
-        None => DenseMlp::of(on).forward(&mut draft, on, normed),
-    };
+    let normed =
+        draft.module(Module::MlpNorm, |draft| MLP_NORM.forward(draft, on, mlp_input(on), on.hidden()));
+    let branch = draft.module(mlp_module(experts), |draft| match experts {
+        Some(experts) => mixture::forward(draft, on, experts, normed),
+        None => DenseMlp::of(on).forward(draft, on, normed),
+    });
     MLP.forward(&mut draft, on, branch, residual);
     draft.operators
 }
 
 /// The forward pass of an encoder's layer, whose residual stream is what the norms give.
 fn forward_norms_after(draft: &mut Draft, on: &ShardedTransformer) {
-    let branch = attention::forward(draft, on, INPUT);
+    let branch = draft.module(Module::Attention, |draft| attention::forward(draft, on, INPUT));
     let sum = ATTENTION.forward(draft, on, branch, INPUT);
     let normed = ATTENTION_NORM.forward(draft, on, sum, on.hidden());
-    let branch = DenseMlp::of(on).forward(draft, on, normed);
+    let branch = draft.module(Module::Mlp, |draft| DenseMlp::of(on).forward(draft, on, normed));
     let sum = MLP.forward(draft, on, branch, normed);
     MLP_NORM.forward(draft, on, sum, on.hidden());
+}
+
+/// The module after the second norm.
+const fn mlp_module(experts: Option<&Experts>) -> Module {
+    if experts.is_some() { Module::Moe } else { Module::Mlp }
 }
 
 /// What attention leaves for the MLP: the residual stream.
@@ -96,15 +104,16 @@ fn backward(on: &ShardedTransformer, experts: Option<&Experts>) -> Vec<Drafted> 
 
 fn backward_norms_before(draft: &mut Draft, on: &ShardedTransformer, experts: Option<&Experts>) {
     let branch = MLP.backward(draft, on, OUTPUT_GRADIENT);
-    let normed = match experts {
+    let normed = draft.module(mlp_module(experts), |draft| match experts {
         Some(experts) => mixture::backward(draft, on, experts, MLP_NORM.output, branch),
         None => DenseMlp::of(on).backward(draft, on, MLP_NORM.output, branch),
-    };
+    });
     let through_mlp = MLP_NORM.backward(draft, on, mlp_input(on), normed, on.hidden());
     let residual = add_gradients(draft, on, [through_mlp, OUTPUT_GRADIENT], BETWEEN_GRADIENT);
     let branch_gradient = if on.model().parallel_residual { OUTPUT_GRADIENT } else { residual };
     let branch = ATTENTION.backward(draft, on, branch_gradient);
-    let normed = attention::backward(draft, on, ATTENTION_NORM.output, branch);
+    let normed = draft
+        .module(Module::Attention, |draft| attention::backward(draft, on, ATTENTION_NORM.output, branch));
     let through_attention = ATTENTION_NORM.backward(draft, on, INPUT, normed, on.hidden());
     add_gradients(draft, on, [through_attention, residual], INPUT_GRADIENT);
 }
@@ -112,10 +121,12 @@ fn backward_norms_before(draft: &mut Draft, on: &ShardedTransformer, experts: Op
 fn backward_norms_after(draft: &mut Draft, on: &ShardedTransformer) {
     let sum = MLP_NORM.backward(draft, on, MLP.output, OUTPUT_GRADIENT, on.hidden());
     let branch = MLP.backward(draft, on, sum);
-    let through_mlp = DenseMlp::of(on).backward(draft, on, ATTENTION_NORM.output, branch);
+    let through_mlp = draft
+        .module(Module::Mlp, |draft| DenseMlp::of(on).backward(draft, on, ATTENTION_NORM.output, branch));
     let normed = add_gradients(draft, on, [through_mlp, sum], BETWEEN_GRADIENT);
     let sum = ATTENTION_NORM.backward(draft, on, ATTENTION.output, normed, on.hidden());
     let branch = ATTENTION.backward(draft, on, sum);
-    let through_attention = attention::backward(draft, on, INPUT, branch);
+    let through_attention =
+        draft.module(Module::Attention, |draft| attention::backward(draft, on, INPUT, branch));
     add_gradients(draft, on, [through_attention, sum], INPUT_GRADIENT);
 }

@@ -23,7 +23,7 @@ use super::names::names;
 use super::residual::add_gradients;
 use super::router::{MAP, PROBABILITIES, Router, SCORES_GRADIENT};
 use super::{Experts, Mlp};
-use crate::graph::operator::{CollectiveKind, Group, Layout, StreamClass};
+use crate::graph::operator::{CollectiveKind, Group, Layout, Module, StreamClass};
 
 const ROWS: Name = Name::of("rows of permuted tokens");
 const WEIGHTS: Name = Name::of("weights of permuted tokens");
@@ -74,13 +74,18 @@ names! { $
 /// The forward pass from the output of the norm; returns the name of the result.
 pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, experts: &Experts, input: Name) -> Name {
     let tokens = Tokens::of(on, experts);
-    let shared = experts.shared_ffn.map(|ffn| DenseMlp::shared(on, ffn).forward(draft, on, input));
+    let shared = experts.shared_ffn.map(|ffn| {
+        let shared = DenseMlp::shared(on, ffn);
+        draft.module(Module::SharedExperts, |draft| shared.forward(draft, on, input))
+    });
     tokens.router.forward(draft, on, input);
     tokens.permute(draft, on, input);
     let sorted = tokens.dispatch(draft, on, DISPATCH, true);
     tokens.grouped(draft, on, UP, (tokens.up(), tokens.hidden), sorted);
-    tokens.activation(draft, on);
-    tokens.grouped(draft, on, DOWN, (tokens.hidden, tokens.ffn), ACTIVATION);
+    draft.module(Module::ExpertActivation, |draft| tokens.activation(draft, on));
+    draft.module(Module::ExpertDown, |draft| {
+        tokens.grouped(draft, on, DOWN, (tokens.hidden, tokens.ffn), ACTIVATION);
+    });
     let returned = tokens.combine(draft, on, COMBINE, DOWN.output);
     let whole = on.bytes(tokens.here * tokens.hidden);
     let traffic = (tokens.bytes_sent(on), whole);
@@ -111,8 +116,10 @@ pub(super) fn backward(
     let writes = [(COMBINE_BACK.permuted, sent)];
     draft.stream(COMBINE_BACK.permute, permutation, (whole, sent), &[gradient, ROWS], &writes);
     let sorted = tokens.dispatch(draft, on, COMBINE_BACK, false);
-    tokens.grouped_backward(draft, on, DOWN, (tokens.hidden, tokens.ffn), (ACTIVATION, sorted));
-    tokens.activation_gradient(draft, on);
+    draft.module(Module::ExpertDown, |draft| {
+        tokens.grouped_backward(draft, on, DOWN, (tokens.hidden, tokens.ffn), (ACTIVATION, sorted));
+    });
+    draft.module(Module::ExpertActivation, |draft| tokens.activation_gradient(draft, on));
     let saved = tokens.sorted(DISPATCH);
     tokens.grouped_backward(draft, on, UP, (tokens.up(), tokens.hidden), (saved, ACTIVATION_GRADIENT));
     let returned = tokens.combine(draft, on, DISPATCH_BACK, UP.input_gradient);
@@ -123,7 +130,8 @@ pub(super) fn backward(
     let through_router = tokens.router.backward(draft, on, input);
     let mut sum = add_gradients(draft, on, [PERMUTED_GRADIENT, through_router], ROUTED_GRADIENT);
     if let Some(ffn) = experts.shared_ffn {
-        let shared = DenseMlp::shared(on, ffn).backward(draft, on, input, gradient);
+        let shared = DenseMlp::shared(on, ffn);
+        let shared = draft.module(Module::SharedExperts, |draft| shared.backward(draft, on, input, gradient));
         sum = add_gradients(draft, on, [sum, shared], INPUT_GRADIENT);
     }
     sum

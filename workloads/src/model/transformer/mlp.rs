@@ -6,7 +6,7 @@ use super::gelu::{GeluNames, gelu_names};
 use super::linear::{self, Linear, Names, Side, linear_names};
 use super::names::names;
 use super::{Bias, Mlp};
-use crate::graph::operator::StreamClass;
+use crate::graph::operator::{Module, StreamClass};
 
 names! { $
     /// Names of the operators and tensors between the linear layers.
@@ -76,7 +76,7 @@ impl DenseMlp {
     /// The forward pass from the output of the norm; returns the name of the result.
     pub(super) fn forward(&self, draft: &mut Draft, on: &ShardedTransformer, input: Name) -> Name {
         linear::forward(&self.up(on), draft, on, input);
-        self.activation(draft, on);
+        draft.module(Module::Activation, |draft| self.activation(draft, on));
         self.down(on).forward(draft, on, self.names.between.activation)
     }
 
@@ -90,7 +90,7 @@ impl DenseMlp {
     ) -> Name {
         let &Between { activation, activation_gradient, up_gradient, .. } = self.names.between;
         let gradient = self.down(on).backward(draft, on, activation, gradient);
-        self.activation_gradient(draft, on, gradient);
+        draft.module(Module::Activation, |draft| self.activation_gradient(draft, on, gradient));
         let up = self.up(on);
         linear::backward(&up, draft, on, input, &[activation_gradient, up_gradient][..up.len()])
     }

@@ -7,6 +7,7 @@ use crate::graph::block::Block;
 use crate::graph::operator::{CollectiveKind, Operator, TensorId, Work};
 
 use super::Mode;
+use super::modules::{Checkpoint, Modules, RecomputeModule};
 
 /// A block that recomputes.
 pub fn recomputed(block: &Block, mode: Mode) -> Block {
@@ -15,16 +16,28 @@ pub fn recomputed(block: &Block, mode: Mode) -> Block {
     if backward.is_empty() {
         return block;
     }
-    let core = |list: &[Operator]| -> Vec<usize> { (0..list.len()).filter(|&n| list[n].core).collect() };
-    let (operators, before) = match mode {
+    let operators = match mode {
         Mode::None => return block,
-        // As autograd reaches the gradient of what is checkpointed.
-        Mode::Selective => (core(forward), core(backward).first().copied().unwrap_or_default()),
-        Mode::Full => ((0..forward.len()).collect(), 0),
-        Mode::FullEarlyStop => ((0..needed(&block)).collect(), 0),
-        Mode::Operators => (unkept(&block), 0),
+        Mode::Selective => return checkpointed(block, Modules::from_iter([RecomputeModule::CoreAttention])),
+        Mode::Modules(modules) => return checkpointed(block, modules),
+        Mode::Full => (0..forward.len()).collect(),
+        Mode::FullEarlyStop => (0..needed(&block)).collect(),
+        Mode::Operators => unkept(&block),
     };
-    block.rematerialize(operators, before);
+    block.rematerialize(operators, 0);
+    block
+}
+
+/// A block whose modules recompute, each when autograd reaches the gradient of what is
+/// checkpointed.
+fn checkpointed(mut block: Block, modules: Modules) -> Block {
+    for Checkpoint { operators, before } in modules.checkpoints() {
+        let is_before = |op: &Operator| before.iter().any(|module| op.is_of(*module));
+        let Some(before) = block.backward.iter().position(is_before) else { continue };
+        let again: Vec<usize> =
+            (0..block.forward.len()).filter(|&n| block.forward[n].is_of(*operators)).collect();
+        block.rematerialize(again, before);
+    }
     block
 }
 

@@ -2,6 +2,7 @@
 //! backward pass.
 
 mod blocks;
+mod modules;
 mod settings;
 
 use crate::graph::block::Block;
@@ -11,6 +12,7 @@ use crate::graph::operator::{Label, Tensor, TensorId, Work};
 use super::{Kind, Pass};
 
 pub use blocks::recomputed;
+pub use modules::{Modules, RecomputeModule};
 pub use settings::{Mode, Recompute};
 
 /// The name of this technique in scenarios and errors.

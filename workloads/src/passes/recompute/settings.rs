@@ -6,11 +6,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
+use crate::graph::cut::LayerPlace;
 use crate::passes::technique::{Around, Facts, ModelKind, Technique};
 use crate::passes::{Pipelining, Saving};
 
 use super::NAME;
+use super::modules::{Modules, RecomputeModule};
 
+const MODE: &str = "techniques.recompute.mode";
+const MODULES: &str = "techniques.recompute.modules";
+const EARLY_STOP: &str = "techniques.recompute.early_stop";
+const LAYERS: &str = "techniques.recompute.layers";
+const EVERY: &str = "techniques.recompute.every";
+const OTHERS: &str = "techniques.recompute.others";
 const KEEPS: &str = "techniques.recompute.keeps";
 
 /// Recompute activations before the backward pass instead of keeping them.
@@ -22,8 +30,16 @@ pub struct Recompute {
     /// `full` ends with the last tensor that the backward pass needs, as PyTorch's checkpoints without
     /// reentrance do from 2.1 on, rather than with the layer, as Megatron-LM's.
     pub early_stop: Option<bool>,
+    /// Modules of a layer that do, instead of a mode.
+    // Not a set, so that a name written twice can be refused.
+    pub modules: Option<Vec<RecomputeModule>>,
     /// First layers of each chunk of a stage that do; all when absent.
     pub layers: Option<Count<1, 4_096>>,
+    /// Distance of layers of a stage that recompute wholly, counted over its chunks: with 2 the
+    /// second, the fourth and so on; the others nothing. All when absent.
+    // torchtitan's `selective` with a number (`_apply_ac_to_transformer_block`): one counter of the
+    // process, `ptd_checkpoint_wrapper._count`, and a layer is wrapped where it is a multiple.
+    pub every: Option<Count<1, 4_096>>,
     /// What the other layers recompute; nothing when absent.
     pub others: Option<Mode>,
     /// Time of the extra forward pass of a profiled pipeline; the stage's forward time when absent.
@@ -52,6 +68,9 @@ pub enum Mode {
     // follows, the last product is not repeated.
     #[serde(skip)]
     FullEarlyStop,
+    /// Some modules of the layer.
+    #[serde(skip)]
+    Modules(Modules),
     /// Everything but the input of the layer and the results of attention, of every second product
     /// beginning with the first, and of reduce-scatters: torchtitan's `selective` with option `op`.
     Operators,
@@ -115,21 +134,19 @@ impl Technique for Recompute {
     }
 
     fn check(&self, around: &Around<'_>, wrong: &mut dyn FnMut(Diagnostic)) {
-        const MODE: &str = "techniques.recompute.mode";
-        const EARLY_STOP: &str = "techniques.recompute.early_stop";
-        const LAYERS: &str = "techniques.recompute.layers";
-        const OTHERS: &str = "techniques.recompute.others";
         const FORWARD: &str = "techniques.recompute.forward";
         const STAGES: &str = "techniques.recompute.stages";
         const WHOLE: &str = "its stages recompute as a whole; give `stages` and what each `keeps`";
         const FOLLOWS: &str = "it follows from the operators that run again; remove it";
         const ALL: &str = "all blocks recompute; remove it";
-        let Self { mode, early_stop, layers, others, forward, stages, keeps } = self;
+        let Self { mode, early_stop, modules, layers, every, others, forward, stages, keeps } = self;
         let foreign: &[(bool, &'static str, &str)] = match around.model {
             ModelKind::Profile => &[
                 (mode.is_some(), MODE, WHOLE),
                 (early_stop.is_some(), EARLY_STOP, "the time of what is computed again is given; remove it"),
+                (modules.is_some(), MODULES, WHOLE),
                 (layers.is_some(), LAYERS, WHOLE),
+                (every.is_some(), EVERY, WHOLE),
                 (others.is_some(), OTHERS, WHOLE),
             ],
             ModelKind::Transformer => &[
@@ -141,7 +158,9 @@ impl Technique for Recompute {
                 (forward.is_some(), FORWARD, FOLLOWS),
                 (stages.is_some(), STAGES, ALL),
                 (keeps.is_some(), KEEPS, "a block keeps its input; remove it"),
+                (modules.is_some(), MODULES, "write `mode: full`: blocks keep only their input"),
                 (layers.is_some(), LAYERS, ALL),
+                (every.is_some(), EVERY, ALL),
                 (others.is_some(), OTHERS, ALL),
             ],
         };
@@ -157,6 +176,10 @@ impl Technique for Recompute {
             let message = format!("`{MODE}: {word}` has no meaning for {}", around.model);
             wrong(Diagnostic::new(MODE, message, "write `full`: blocks keep only their input"));
         }
+        if around.model == ModelKind::Transformer {
+            self.check_modules(wrong);
+            self.check_every(wrong);
+        }
     }
 }
 
@@ -165,7 +188,56 @@ impl Recompute {
     pub(crate) fn fill(&mut self, model: ModelKind) {
         match model {
             ModelKind::Profile => _ = self.stages.get_or_insert_default(),
-            ModelKind::Transformer | ModelKind::Layers => _ = self.mode.get_or_insert(Mode::Full),
+            ModelKind::Transformer | ModelKind::Layers => {
+                let mode = if self.modules.is_some() { Mode::Selective } else { Mode::Full };
+                self.mode.get_or_insert(mode);
+            }
+        }
+    }
+
+    /// Reports modules that do not go with each other or with other settings.
+    fn check_modules(&self, wrong: &mut dyn FnMut(Diagnostic)) {
+        let Some(modules) = &self.modules else { return };
+        let mut refuse = |message: String, remedy: String| wrong(Diagnostic::new(MODULES, message, remedy));
+        if modules.is_empty() {
+            refuse("it names no module".to_owned(), "write for example `[core-attention]`".to_owned());
+        }
+        for (n, module) in modules.iter().enumerate() {
+            let name = module.name();
+            if modules[..n].contains(module) {
+                refuse(format!("`{name}` is there twice"), format!("write `{name}` once"));
+            }
+            if let Some(outer) = module.outer().filter(|outer| modules.contains(outer)) {
+                let message = format!("`{name}` is a part of `{}`, which recomputes it, too", outer.name());
+                refuse(message, format!("remove `{name}`"));
+            }
+        }
+        if self.mode.is_some_and(|mode| mode != Mode::Selective) {
+            let message = "`modules` says what layers recompute, and so does `mode`";
+            let remedy = "write `mode: selective`, or remove one of the two";
+            wrong(Diagnostic::new(MODULES, message, remedy).with(MODE, ""));
+        }
+        if self.early_stop == Some(true) {
+            let message = "checkpoints of modules run to their end, as Megatron-LM's do";
+            wrong(Diagnostic::new(EARLY_STOP, message, "remove it").with(MODULES, ""));
+        }
+    }
+
+    /// Reports settings that do not go with layers that recompute wholly, one of several.
+    fn check_every(&self, wrong: &mut dyn FnMut(Diagnostic)) {
+        if self.every.is_none() {
+            return;
+        }
+        let other_mode = self.mode.is_some_and(|mode| mode != Mode::Full) && self.modules.is_none();
+        let others = [
+            (other_mode, MODE, "write `mode: full`, or remove `every`"),
+            (self.modules.is_some(), MODULES, "remove one of the two"),
+            (self.layers.is_some(), LAYERS, "remove one of the two"),
+            (self.others.is_some(), OTHERS, "remove it"),
+        ];
+        for (_, path, remedy) in others.into_iter().filter(|(given, ..)| *given) {
+            let message = "with `every`, layers recompute wholly or not at all";
+            wrong(Diagnostic::new(path, message, remedy).with(EVERY, ""));
         }
     }
 
@@ -175,10 +247,16 @@ impl Recompute {
         [("`recompute: selective`", of(Mode::Selective)), ("`recompute: full`", of(Mode::Full))]
     }
 
-    /// Mode of a layer, by its number in its chunk.
-    pub fn mode(&self, layer: u32) -> Mode {
-        let is_first = self.layers.is_none_or(|first| u64::from(layer) < first.get());
-        let mode = if is_first { self.mode.unwrap_or(Mode::Full) } else { self.others.unwrap_or(Mode::None) };
+    /// Mode of a layer, by its place.
+    pub fn mode(&self, layer: LayerPlace) -> Mode {
+        let is_first = self.layers.is_none_or(|first| u64::from(layer.in_chunk) < first.get())
+            && self.every.is_none_or(|every| (u64::from(layer.on_stage) + 1).is_multiple_of(every.get()));
+        let modules = || self.modules.as_ref().map(|all| Mode::Modules(all.iter().copied().collect()));
+        let mode = if is_first {
+            modules().or(self.mode).unwrap_or(Mode::Full)
+        } else {
+            self.others.unwrap_or(Mode::None)
+        };
         if mode == Mode::Full && self.early_stop == Some(true) { Mode::FullEarlyStop } else { mode }
     }
 

@@ -12,6 +12,7 @@ pub(crate) mod launches;
 mod layers;
 mod memo;
 mod memory;
+mod modules;
 mod offload;
 mod page_locked;
 mod rejected;

@@ -13,6 +13,7 @@ mod hugging_face;
 mod loss;
 mod memory;
 mod mixture;
+mod modules;
 mod narrow;
 mod parameters;
 mod pieces;
