@@ -20,6 +20,7 @@ mod measured_kernels;
 mod memory_plans;
 mod monotone;
 mod nothing;
+mod offloaded_modules;
 mod page_locked;
 mod pictures;
 mod plans;

@@ -7,7 +7,9 @@
 //! GPU, or the GPU a number of tensors ahead.
 
 pub mod adaptive;
+mod modules;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use hw_models::settings::{Bytes, Count};
@@ -24,9 +26,10 @@ use crate::order::{Order, PipelineSchedule, Visit};
 use crate::transfer::{Asked, Conflict, Dispositions, Medium, Outside, Stay, Transfer};
 
 use self::adaptive::{Profile, Tracked};
+pub use self::modules::OffloadModule;
 use super::{
-    Added, Around, Context, Facts, Kind, LayerOps, OnDrives, Pass, Plan, RankProfile, Saving, Size,
-    Technique, Techniques,
+    Added, Around, Context, Facts, Kind, LayerOps, ModelKind, OnDrives, Pass, Plan, RankProfile, Saving,
+    Size, Technique, Techniques,
 };
 
 pub use crate::transfer::Store;
@@ -50,6 +53,15 @@ const FEWER_LAYERS: [u64; 6] = [16, 8, 4, 2, 1, 0];
 pub struct ActivationOffload {
     /// Smaller tensors stay; 16 MiB when absent, 8 Mi elements of two bytes as in SSDTrain.
     pub smallest: Option<Bytes>,
+    /// Modules of transformer layers whose activations leave, as in Megatron Core's
+    /// `--offload-modules`; all when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [["core-attention", "mlp"]]))]
+    pub modules: Option<Vec<OffloadModule>>,
+    /// Tensors of a module that are on their way out at a time: the GPU waits where it has filled
+    /// one more (Megatron Core's limit in flight, which counts modules). No limit when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<Count<0, 65_536>>,
     /// Activations of each micro-batch that stay on every GPU, for each chunk of its stage.
     pub keep: Keep,
     /// Destination of the tensors.
@@ -80,6 +92,8 @@ impl Default for ActivationOffload {
     fn default() -> Self {
         Self {
             smallest: None,
+            modules: None,
+            in_flight: None,
             keep: Keep::default(),
             to: Outside::Host,
             arrays: Vec::new(),
@@ -217,18 +231,17 @@ pub fn decide(
             candidates.iter().map(|candidate| (candidate.storage, candidate.needed_by)).collect();
         let modules = Modules::of(graph, (stage, chunk), needed.iter().map(|&(_, op)| op));
         leaving(stage, chunk).choose(&mut candidates);
-        for Gap { storage, filled_by, last_used_by: freed_after, needed_by, .. } in candidates {
+        let waits = technique.waits(graph, &candidates);
+        for gap in candidates {
+            let copied_after = technique.copied_after(&gap);
+            let Gap { storage, last_used_by: freed_after, needed_by, .. } = gap;
             let at = needed.iter().position(|&(known, _)| known == storage).unwrap_or_default();
             let asked = match technique.prefetch {
                 _ if technique.synchronous => Asked::Before(needed_by),
                 Some(distance) => Asked::Before(needed[at.saturating_sub(distance.get() as usize)].1),
                 None => Asked::Issued(modules.asks(needed_by)),
             };
-            let copied_after = match technique.store {
-                Store::Produced => filled_by,
-                Store::LastUse => freed_after,
-            };
-            let gone_after = technique.synchronous.then_some(copied_after);
+            let gone_after = waits.get(&storage).copied();
             let forwarded = technique.forwarding && !technique.synchronous;
             let stay = Stay { copied_after, freed_after, gone_after, asked, needed_by, forwarded };
             table.transfer(NAME, graph, Transfer::out(stage, storage, to, stay))?;
@@ -271,6 +284,24 @@ impl ActivationOffload {
     /// Bytes of a tensor that leaves, at least.
     pub fn smallest(&self) -> u64 {
         self.smallest.map_or(SMALLEST, Bytes::bytes)
+    }
+
+    /// The operator that the copy of a tensor follows.
+    const fn copied_after(&self, gap: &Gap) -> OpId {
+        match self.store {
+            Store::Produced => gap.filled_by,
+            Store::LastUse => gap.last_used_by,
+        }
+    }
+
+    /// By tensor of these, which leave, the operator behind which the GPU waits for its copy.
+    fn waits(&self, graph: &OpGraph, leaving: &[Gap]) -> BTreeMap<StorageId, OpId> {
+        let copied = || leaving.iter().map(|gap| (*gap, self.copied_after(gap)));
+        match self.in_flight {
+            _ if self.synchronous => copied().map(|(gap, after)| (gap.storage, after)).collect(),
+            Some(most) => modules::waits(graph, copied(), most.get() as usize),
+            None => BTreeMap::new(),
+        }
     }
 
     /// What leaves each chunk, unless a profile says more. `layers` are in the order of the forward pass.
@@ -337,6 +368,7 @@ impl Technique for ActivationOffload {
             let refused = Diagnostic::new("techniques.activation_offload.keep", message, remedy);
             wrong(refused.with("parallelism.schedule", note));
         }
+        self.check_modules(around, wrong);
         if self.synchronous && self.prefetch.is_some() {
             let message = "passes that wait for each copy load nothing ahead";
             let note = "lets them wait";
@@ -348,6 +380,26 @@ impl Technique for ActivationOffload {
             let message = "activations on drives need no page-locked memory";
             let path = "techniques.activation_offload.pinned";
             wrong(Diagnostic::new(path, message, "remove one of the two").with(TO, "keeps them elsewhere"));
+        }
+    }
+}
+
+impl ActivationOffload {
+    /// Reports modules and a limit in flight that say nothing.
+    fn check_modules(&self, around: &Around<'_>, wrong: &mut dyn FnMut(Diagnostic)) {
+        const MODULES: &str = "techniques.activation_offload.modules";
+        const IN_FLIGHT: &str = "techniques.activation_offload.in_flight";
+        if self.modules.is_some() && around.model != ModelKind::Transformer {
+            wrong(around.foreign(MODULES, "remove it: activations of all layers leave"));
+        }
+        if self.modules.as_ref().is_some_and(Vec::is_empty) {
+            let remedy = "write for example `[core-attention]`, or remove it for all";
+            wrong(Diagnostic::new(MODULES, "it names no module", remedy));
+        }
+        if self.synchronous && self.in_flight.is_some() {
+            let message = "passes that wait for each copy have none in flight";
+            let refused = Diagnostic::new(IN_FLIGHT, message, "remove one of the two");
+            wrong(refused.with("techniques.activation_offload.synchronous", "lets them wait"));
         }
     }
 }
@@ -388,6 +440,10 @@ fn returns_at_once(order: &Order, stage: u32, chunk: u32) -> bool {
 /// Activations of a chunk that are large enough to leave, in the order in which the backward pass needs them.
 fn candidates(technique: &ActivationOffload, graph: &OpGraph, stage: u32, chunk: u32) -> Vec<Gap> {
     let mut candidates = gaps(graph, stage, chunk);
-    candidates.retain(|candidate| candidate.bytes >= technique.smallest());
+    let chosen = |gap: &Gap| match &technique.modules {
+        Some(modules) => modules::module(graph, gap).is_some_and(|module| modules.contains(&module)),
+        None => true,
+    };
+    candidates.retain(|candidate| candidate.bytes >= technique.smallest() && chosen(candidate));
     candidates
 }
