@@ -2,14 +2,19 @@
 
 /// A written value as a number in its basic unit: `200 GB/s` is 2e11; none if it is not a number with a unit.
 pub(crate) fn number(written: &str) -> Option<f64> {
+    let (number, unit) = parts(written);
+    let value = number.parse::<f64>().ok()? * unit_size(unit)?;
+    value.is_finite().then_some(value)
+}
+
+/// Digits and unit of a written value: `200` and `GB/s`.
+pub(crate) fn parts(written: &str) -> (&str, &str) {
     let written = written.trim();
     let digits = written
         .char_indices()
         .find(|&(at, c)| !(c.is_ascii_digit() || c == '.' || is_exponent(written, at)))
         .map_or(written.len(), |(at, _)| at);
-    let number: f64 = written[..digits].parse().ok()?;
-    let value = number * unit_size(written[digits..].trim())?;
-    value.is_finite().then_some(value)
+    (&written[..digits], written[digits..].trim())
 }
 
 /// Whether the character at `at` belongs to an exponent, as the `e` and the `-` of `1e-6`.

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! Summary --+-- finding    one sentence
+//!           +-- winners    the fastest of every cell over two axes
 //!           +-- terminal   sentence, table, bars
 //!           +-- json, csv  everything, for programs
 //!           +-- html       one self-contained page with plots
@@ -51,6 +52,7 @@ mod table;
 pub mod terminal;
 #[cfg(feature = "measured")]
 pub mod validation;
+mod winners;
 pub mod wording;
 
 #[cfg(feature = "measured")]
@@ -59,3 +61,4 @@ pub use explained::explained;
 pub use summary::Summary;
 #[cfg(feature = "measured")]
 pub use validation::Validation;
+pub use winners::{Axis, Winner, Winners};

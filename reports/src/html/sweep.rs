@@ -5,14 +5,13 @@ use maud::{Markup, html};
 
 use super::{Page, answer, figure, legend, matrix, memory};
 use crate::axis;
-use crate::finding::verdict;
 use crate::plots::PlotError;
 use crate::plots::curves::{self, Axes, Line};
-use crate::plots::heat_map::{self, Cell};
+use crate::plots::heat_map::{self, Cell, Heads};
 use crate::quantity;
 use crate::ranking::{Point, Speed};
-use crate::standing::{Entry, Standing};
 use crate::summary::RunSummary;
+use crate::winners::{Winner, Winners};
 
 /// Positions of a curve, columns and rows of a map: more cannot be read.
 const POSITIONS_MAX: usize = 200;
@@ -148,52 +147,55 @@ fn map(
     (row_path, row_name): (&str, &str),
     all_axes: bool,
 ) -> Result<Markup, PlotError> {
-    let by_column = written(page, column_path);
-    let columns: Vec<_> = by_column.keys().take(COLUMNS_MAX).map(|value| (*value).to_owned()).collect();
-    let rows: Vec<_> =
-        written(page, row_path).keys().take(ROWS_MAX).map(|value| (*value).to_owned()).collect();
-    let mut cells: Vec<Vec<Cell>> = rows.iter().map(|_| Vec::new()).collect();
-    for points in by_column.values().take(COLUMNS_MAX) {
-        let mut by_row: IndexMap<&str, Vec<&Point<'_>>> = IndexMap::new();
-        for point in points {
-            by_row.entry(point.values.get(row_path).map_or("", String::as_str)).or_default().push(point);
-        }
-        for (row, value) in rows.iter().enumerate() {
-            let Some(points) = by_row.get(value.as_str()) else { return Ok(html! {}) };
-            cells[row].push(winner(page, points));
-        }
-    }
+    let Some(map) = Winners::over(&page.comparison, column_path, row_path) else { return Ok(html! {}) };
     let question = format!("Which variant is fastest over {column_name} and {row_name}?");
     let others = if all_axes { "" } else { " at the best values of the other axes" };
+    let compared = page.comparison.is_of_variants;
+    let below = if compared { "how many times as fast as the next" } else { "its speed" };
     let aid = format!(
-        "Each cell names the fastest variant{others} and its speed; the colour is the variant's. After +, how many are as fast."
+        "Each cell names the fastest variant{others} and {below}; the colour is the variant's. After +, how many are as fast."
     );
-    let said = |path: &str, values: &[String]| -> Vec<String> {
-        values.iter().map(|value| page.comparison.naming.value(path, value).into_owned()).collect()
-    };
-    let (columns, rows) = (said(column_path, &columns), said(row_path, &rows));
-    let map = heat_map::draw(&question, (column_name, row_name), &columns, &rows, &cells)?;
-    Ok(figure(&question, &aid, &[], &map))
+    let [columns, rows] = map.axes().map(|axis| {
+        let most = if axis.path == column_path { COLUMNS_MAX } else { ROWS_MAX };
+        let values = axis.values.iter().take(most);
+        let labels = values.map(|value| match axis.unit() {
+            Some(_) => axis::parts(value).0.to_owned(),
+            None => page.comparison.naming.value(&axis.path, value).into_owned(),
+        });
+        let unit = axis.unit().map_or(String::new(), |unit| format!(" ({unit})"));
+        Heads { title: format!("{}{unit}", axis.path), labels: labels.collect() }
+    });
+    let rows_of_cells = map.cells.iter().zip(&map.rows.values).take(ROWS_MAX);
+    let cells = rows_of_cells.map(|(winners, row)| {
+        let columns = winners.iter().zip(&map.columns.values).take(COLUMNS_MAX);
+        let place = |column| [(column_name, column_path, column), (row_name, row_path, row)];
+        columns.map(|(winner, column)| cell(page, winner, place(column))).collect()
+    });
+    let cells: Vec<Vec<Cell>> = cells.collect();
+    let legend = legend(map.leaders().into_iter(), |name| page.variants.of(name));
+    Ok(figure(&question, &aid, &legend, &heat_map::draw(&question, &columns, &rows, &cells)?))
 }
 
-/// The fastest variant of some points.
-fn winner(page: &Page<'_>, points: &[&Point<'_>]) -> Cell {
-    let runs: Vec<&RunSummary> = points.iter().flat_map(|point| point.runs.iter().copied()).collect();
-    let standing = Standing::of(&runs, page.speed(), |run| run.variant.clone());
-    let others = standing.tied.len().saturating_sub(1);
-    match standing.leader() {
-        Some(Entry { name, run, value }) => Cell {
-            fill: Some(page.variants.of(name)),
-            lines: [
-                if others > 0 { format!("{name} +{others}") } else { name.clone() },
-                page.speed().text(*value),
-            ],
-            hover: format!("{}: {}", page.label(run), page.speed().text(*value)),
-        },
-        None => Cell {
+/// A cell at a place: names, paths and values of both axes.
+fn cell(page: &Page<'_>, winner: &Winner, place: [(&str, &str, &String); 2]) -> Cell {
+    let values =
+        place.map(|(name, path, value)| format!("{name} {}", page.comparison.naming.value(path, value)));
+    let place = values.join(", ");
+    let Some((leader, step_time)) = winner.leader().zip(winner.step_time_s) else {
+        return Cell {
             fill: None,
-            lines: ["nothing runs".to_owned(), String::new()],
-            hover: points.first().map_or(String::new(), |point| verdict(point.runs[0])),
-        },
-    }
+            lines: [winner.named(), String::new()],
+            hover: format!("{place}: nothing runs"),
+        };
+    };
+    let step = format!("{} a step", quantity::seconds(step_time));
+    let lead = winner.times().zip(winner.next.as_ref()).map(|(times, next)| format!("{times} {next}"));
+    let second = match &lead {
+        Some(lead) => lead.clone(),
+        None if page.comparison.is_of_variants => String::new(),
+        None => step.clone(),
+    };
+    let parts = [format!("{place}: {}", winner.fastest.join(", ")), step];
+    let hover = parts.into_iter().chain(lead).collect::<Vec<_>>().join(", ");
+    Cell { fill: Some(page.variants.of(leader)), lines: [winner.named(), second], hover }
 }

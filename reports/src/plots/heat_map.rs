@@ -4,16 +4,25 @@ use maud::Markup;
 use plotters::prelude::*;
 
 use super::palette::{BED, MUTED, text_on};
-use super::{Anchor, PlotError, WIDTH, fitted, picture, style, text_width};
+use super::{Anchor, PlotError, WIDTH, fitted, picture, style, text_width, write};
 
 const CELL: i32 = 44;
-const HEAD: i32 = 44;
+/// Title of the rows, values of the columns.
+const HEAD: i32 = 46;
+/// Title of the columns.
+const FOOT: i32 = 26;
 const NAME_MAX: i32 = 170;
+
+/// One axis: its title with the unit, and a label for each value.
+pub(crate) struct Heads {
+    pub(crate) title: String,
+    pub(crate) labels: Vec<String>,
+}
 
 /// One cell; without colour, nothing runs there.
 pub(crate) struct Cell {
     pub(crate) fill: Option<RGBAColor>,
-    /// Two lines: who, and how fast.
+    /// Two lines: who, and by how much.
     pub(crate) lines: [String; 2],
     pub(crate) hover: String,
 }
@@ -21,26 +30,30 @@ pub(crate) struct Cell {
 /// Draws `cells[row][column]`.
 pub(crate) fn draw(
     name: &str,
-    titles: (&str, &str),
-    columns: &[String],
-    rows: &[String],
+    columns: &Heads,
+    rows: &Heads,
     cells: &[Vec<Cell>],
 ) -> Result<Markup, PlotError> {
-    let names = rows.iter().map(String::as_str).chain([titles.1]);
-    let left = names.map(text_width).max().unwrap_or_default().min(NAME_MAX) + 14;
-    let width = ((WIDTH as i32 - left) / columns.len().max(1) as i32).min(220);
+    let names = rows.labels.iter().map(|label| text_width(label));
+    let left = names.max().unwrap_or_default().min(NAME_MAX) + 14;
+    let count = columns.labels.len() as i32;
+    let width = ((WIDTH as i32 - left) / count.max(1)).min(220);
     let at = |row: usize, column: usize| (left + column as i32 * width, HEAD + row as i32 * CELL);
-    picture((HEAD + rows.len() as i32 * CELL + 4) as u32, name, |area| {
+    let bottom = at(rows.labels.len(), 0).1;
+    picture((bottom + FOOT) as u32, name, |area| {
         let muted = |anchor| style(MUTED, anchor);
-        let middle = left + width * columns.len() as i32 / 2;
-        area.draw_text(titles.0, &muted(Anchor::Middle), (middle, 10))?;
-        area.draw_text(&fitted(titles.1, NAME_MAX), &muted(Anchor::End), (left - 8, HEAD - 14))?;
-        for (index, column) in columns.iter().enumerate() {
+        write(area, (0, 10), &fitted(&rows.title, WIDTH as i32), Anchor::Start)?;
+        let (middle, half) = (left + width * count / 2, width * count / 2);
+        // A long title stands to the left of its middle rather than being cut.
+        let title = fitted(&columns.title, WIDTH as i32);
+        let middle = if text_width(&title) / 2 > half { text_width(&title) / 2 } else { middle };
+        write(area, (middle, bottom + FOOT / 2), &title, Anchor::Middle)?;
+        for (index, column) in columns.labels.iter().enumerate() {
             let (x, _) = at(0, index);
-            area.draw_text(&fitted(column, width), &muted(Anchor::Middle), (x + width / 2, HEAD - 14))?;
+            area.draw_text(&fitted(column, width), &muted(Anchor::Middle), (x + width / 2, HEAD - 12))?;
         }
         let mut hover = Vec::new();
-        for (row, name) in rows.iter().enumerate() {
+        for (row, name) in rows.labels.iter().enumerate() {
             let (_, y) = at(row, 0);
             area.draw_text(&fitted(name, NAME_MAX), &muted(Anchor::End), (left - 8, y + CELL / 2))?;
             for (column, cell) in cells[row].iter().enumerate() {

@@ -17,6 +17,7 @@ mod traffic;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+use crate::winners::Winners;
 use crate::wording::said;
 
 pub use allocator::{AllocatorPeak, FRAGMENTS, Moment};
@@ -57,6 +58,8 @@ pub struct Summary {
     /// Axes that are given (model, machine); winners are named within a case, among the other axes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<String>,
+    /// The fastest variants over two cases of numbers; absent where there are not exactly two.
+    pub winners: Option<Winners>,
     /// Runs of an interrupted experiment; absent if it is complete.
     pub interrupted: Option<Interrupted>,
     /// One per variant and sweep point, points outermost, variants in the order of the file.

@@ -4,6 +4,7 @@ mod lanes;
 mod program;
 mod replay;
 mod swap;
+mod winners;
 
 use std::io::{self, Write};
 
@@ -53,6 +54,7 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
     let comparison = Comparison::of(&summary.variants, &summary.axes, &summary.cases);
     writeln!(out, "{}", style.bold(&clean(&summary.finding)))?;
     let shown = comparison.shown();
+    winners::map(out, &comparison, summary.winners.as_ref(), style)?;
     if comparison.points.len() > 1 && comparison.variants().len() > 1 {
         matrix(out, &comparison, summary.variants.len(), style)?;
         if let Some((point, _)) = shown {

@@ -130,6 +130,7 @@ pub(crate) fn summary(name: &str, axes: &[&str], variants: Vec<RunSummary>) -> S
         scenario_digest: "5f0c9a3e17d2".to_owned(),
         axes,
         cases: Vec::new(),
+        winners: None,
         interrupted: None,
         variants,
         expectations: vec![

@@ -14,3 +14,4 @@ mod sentences;
 mod terminal_output;
 #[cfg(feature = "measured")]
 mod validation;
+mod winners;

@@ -1,6 +1,7 @@
 //! From runs to the summary of an experiment.
 
 use indexmap::IndexMap;
+use reports::Winners;
 use reports::finding::finding;
 use reports::summary::{Interrupted, RunSummary, SCHEMA_VERSION, Summary};
 
@@ -42,6 +43,7 @@ pub(super) fn summary(
         seed: options.seed,
         reproduce: options.reproduce.clone(),
         scenario_digest: digest(experiment),
+        winners: Winners::of(&runs, &axes, &cases),
         axes,
         cases,
         interrupted,

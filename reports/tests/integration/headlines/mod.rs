@@ -195,7 +195,7 @@ fn alike(a: &str, b: &str) -> bool {
     let number = |text: &str| text.parse::<f64>().ok();
     a.len() == b.len()
         && a.iter().zip(&b).all(|(a, b)| match (number(a), number(b)) {
-            (Some(a), Some(b)) => (a / b - 1.0).abs() < 0.01,
+            (Some(a), Some(b)) => a == b || (a / b - 1.0).abs() < 0.01,
             _ => a == b,
         })
 }
