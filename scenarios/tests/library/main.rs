@@ -183,3 +183,19 @@ fn without_flush_a_warm_up_makes_no_step_longer() {
     let warmed_up = step_time(["run.steps.warm_up=1", "run.steps.measured=2"]);
     assert_eq!(warmed_up, step_time(["run.steps.warm_up=0", "run.steps.measured=3"]));
 }
+
+/// On the map of techniques, moving activations wins at a rate only if it wins at all faster ones.
+#[test]
+fn slower_links_never_make_moving_activations_win() {
+    const MOVES: [&str; 5] = ["offload", "shifted", "oblivious", "disjoint", "drives"];
+    let (_, summary) = LIBRARY.iter().find(|(name, _)| *name == "technique-map").expect("it is shipped");
+    let map = summary.winners.as_ref().expect("two cases of numbers");
+    for (limit, row) in map.rows.values.iter().zip(&map.cells) {
+        let moves: Vec<bool> = row.iter().map(|cell| MOVES.contains(&cell.fastest[0].as_str())).collect();
+        assert!(moves.is_sorted(), "{limit}: {moves:?} over {:?}", map.columns.values);
+    }
+    let first: Vec<_> = map.cells.iter().map(|row| row[0].fastest[0].as_str()).collect();
+    assert_eq!(first, ["nothing", "half", "quarter", "full"], "the slowest link");
+    let last: Vec<_> = map.cells.iter().filter_map(|row| Some(row.last()?.fastest[0].as_str())).collect();
+    assert_eq!(last, ["nothing", "offload", "offload", "offload"], "the fastest link");
+}
