@@ -44,7 +44,8 @@ pub struct Winner {
 }
 
 impl Winners {
-    /// The map of an experiment whose cases differ along exactly two axes, both of numbers, and which compares variants.
+    /// The map of an experiment that compares variants over cases of two axes, both of numbers.
+    /// `None`: any other experiment.
     pub fn of(runs: &[RunSummary], axes: &[String], cases: &[String]) -> Option<Self> {
         Self::over_cases(&Comparison::of(runs, axes, cases))
     }

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod allocator;
+mod array_rate;
 mod broken;
 mod calibrations;
 mod cases;
