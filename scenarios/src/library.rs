@@ -1,9 +1,10 @@
 //! The scenarios that come with foretrain, embedded so that they run from any directory.
 
 /// Name and text of each, in the order in which they are listed.
-const LIBRARY: [(&str, &str); 36] = [
+const LIBRARY: [(&str, &str); 37] = [
     ("bpipe-gpt3-96b", include_str!("../library/bpipe-gpt3-96b.yaml")),
     ("bpipe-gpt3-96b-flash", include_str!("../library/bpipe-gpt3-96b-flash.yaml")),
+    ("bpipe-gpt3-134b", include_str!("../library/bpipe-gpt3-134b.yaml")),
     ("bpipe-fused-softmax", include_str!("../library/bpipe-fused-softmax.yaml")),
     ("bpipe-llama-65b", include_str!("../library/bpipe-llama-65b.yaml")),
     ("bpipe-pcie-box", include_str!("../library/bpipe-pcie-box.yaml")),
