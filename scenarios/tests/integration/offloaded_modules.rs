@@ -12,6 +12,7 @@ machine: { node: dgx-a100-40g }
 model: { transformer: { layers: 6, hidden: 1024, heads: 16, vocabulary: 51200, max_positions: 1024 } }
 training: { micro_batch: 8, accumulate: 2, sequence: 1024, precision: bf16-mixed }
 parallelism: { data: 1, idle: allow }
+software: { attention: flash }
 ";
 
 fn offloading(settings: &str) -> RunSummary {
@@ -38,9 +39,9 @@ fn modules_share_what_layers_send() {
     let all = out(&offloading(&format!("modules: [{}]", MODULES.join(", "))));
     assert!(each.iter().all(|&bytes| bytes > 0), "{each:?}");
     assert_eq!(each.iter().sum::<u64>(), all);
-    // What the embedding saves is no module's.
+    // Dropout of the embedding and of the residual stream is in no module.
     let everything = out(&offloading(""));
-    assert!(all <= everything && everything < all + all / 20, "{all} of {everything}");
+    assert!(all <= everything && everything < all + all / 8, "{all} of {everything}");
 }
 
 /// A limit that is never reached says nothing; a tighter one never makes the step shorter nor the

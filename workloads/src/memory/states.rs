@@ -153,12 +153,12 @@ impl<'a> Held<'a> {
         !self.hosted.is_some_and(|hosted| hosted.parameters.are_away())
     }
 
-    /// Of so many gradients those whose sums are on the GPU.
+    /// Gradients of `count` whose sums are on the GPU.
     fn summed(&self, count: u64) -> u64 {
         self.hosted.filter(|hosted| hosted.beside).map_or(count, |hosted| count - hosted.on_host(count))
     }
 
-    /// Of so many parameters those that the GPU updates, of which it keeps the states.
+    /// Parameters of `count` that the GPU updates, whose states it keeps.
     fn updated(&self, count: u64) -> u64 {
         let here = self.hosted.map_or(count, |hosted| count - hosted.on_host(count));
         if self.step == Step::Whole { here } else { 0 }

@@ -133,7 +133,7 @@ impl HostedStates {
         }
     }
 
-    /// Of so many parameters those that the host updates.
+    /// Parameters of a number that the host updates.
     pub(crate) fn on_host(&self, parameters: u64) -> u64 {
         let part = u128::from(parameters) * u128::from(self.billionths) / u128::from(ALL);
         part as u64
@@ -153,8 +153,8 @@ impl HostedStates {
         }
     }
 
-    /// Appends what updates so many parameters, group by group. The last group follows what the
-    /// GPU does with the parameters that it updates itself, of which `here` is told the number.
+    /// Appends what updates a number of parameters, group by group. The last group follows what the
+    /// GPU does with the parameters that it updates itself, whose number `here` is told.
     pub(crate) fn update(
         &self,
         draft: &mut Draft,

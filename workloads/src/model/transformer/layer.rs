@@ -108,23 +108,30 @@ fn backward_norms_before(draft: &mut Draft, on: &ShardedTransformer, experts: Op
         Some(experts) => mixture::backward(draft, on, experts, MLP_NORM.output, branch),
         None => DenseMlp::of(on).backward(draft, on, MLP_NORM.output, branch),
     });
-    let through_mlp = MLP_NORM.backward(draft, on, mlp_input(on), normed, on.hidden());
+    let through_mlp = draft
+        .module(Module::MlpNorm, |draft| MLP_NORM.backward(draft, on, mlp_input(on), normed, on.hidden()));
     let residual = add_gradients(draft, on, [through_mlp, OUTPUT_GRADIENT], BETWEEN_GRADIENT);
     let branch_gradient = if on.model().parallel_residual { OUTPUT_GRADIENT } else { residual };
     let branch = ATTENTION.backward(draft, on, branch_gradient);
     let normed = draft
         .module(Module::Attention, |draft| attention::backward(draft, on, ATTENTION_NORM.output, branch));
-    let through_attention = ATTENTION_NORM.backward(draft, on, INPUT, normed, on.hidden());
+    let through_attention = draft.module(Module::AttentionNorm, |draft| {
+        ATTENTION_NORM.backward(draft, on, INPUT, normed, on.hidden())
+    });
     add_gradients(draft, on, [through_attention, residual], INPUT_GRADIENT);
 }
 
 fn backward_norms_after(draft: &mut Draft, on: &ShardedTransformer) {
-    let sum = MLP_NORM.backward(draft, on, MLP.output, OUTPUT_GRADIENT, on.hidden());
+    let sum = draft.module(Module::MlpNorm, |draft| {
+        MLP_NORM.backward(draft, on, MLP.output, OUTPUT_GRADIENT, on.hidden())
+    });
     let branch = MLP.backward(draft, on, sum);
     let through_mlp = draft
         .module(Module::Mlp, |draft| DenseMlp::of(on).backward(draft, on, ATTENTION_NORM.output, branch));
     let normed = add_gradients(draft, on, [through_mlp, sum], BETWEEN_GRADIENT);
-    let sum = ATTENTION_NORM.backward(draft, on, ATTENTION.output, normed, on.hidden());
+    let sum = draft.module(Module::AttentionNorm, |draft| {
+        ATTENTION_NORM.backward(draft, on, ATTENTION.output, normed, on.hidden())
+    });
     let branch = ATTENTION.backward(draft, on, sum);
     let through_attention =
         draft.module(Module::Attention, |draft| attention::backward(draft, on, INPUT, branch));

@@ -23,6 +23,8 @@ use crate::plans::interleaved;
 
 /// All that is saved leaves.
 const ALL: ActivationOffload = ActivationOffload {
+    modules: None,
+    in_flight: None,
     smallest: Some(Bytes::new_bytes(0)),
     keep: Keep::Bytes(Bytes::new_bytes(0)),
     prefetch: Some(Count::literal(2)),

@@ -21,6 +21,8 @@ use super::{Ran, TransformerPlan, World, schedule};
 
 /// All that is saved leaves, and must.
 const ALL: ActivationOffload = ActivationOffload {
+    modules: None,
+    in_flight: None,
     smallest: Some(Bytes::new_bytes(0)),
     keep: Keep::Bytes(Bytes::new_bytes(0)),
     prefetch: Some(Count::literal(2)),
