@@ -184,26 +184,15 @@ impl Techniques {
         fn one<T: Technique>(technique: &Option<T>) -> Option<&dyn Technique> {
             technique.as_ref().map(|technique| technique as &dyn Technique)
         }
-        let Self {
-            recompute,
-            bpipe,
-            activation_offload,
-            zero_offload,
-            swap,
-            zero_infinity,
-            vdnn,
-            lms,
-            presets: _,
-        } = self;
         let all = [
-            one(recompute),
-            one(bpipe),
-            one(activation_offload),
-            one(zero_offload),
-            one(swap),
-            one(zero_infinity),
-            one(vdnn),
-            one(lms),
+            one(&self.recompute),
+            one(&self.bpipe),
+            one(&self.activation_offload),
+            one(&self.zero_offload),
+            one(&self.swap),
+            one(&self.zero_infinity),
+            one(&self.vdnn),
+            one(&self.lms),
         ];
         all.into_iter().flatten()
     }
