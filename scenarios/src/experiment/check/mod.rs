@@ -203,15 +203,15 @@ impl Check<'_> {
 
     /// What systems refuse beside settings that are named after them.
     fn refused(&mut self, scenario: &Scenario) {
+        const RECOMPUTE: &str = "techniques.recompute";
         let graphs = scenario.software.as_ref().is_some_and(|it| it.launched() == Launch::Graph);
+        let recomputes = scenario.techniques.all().any(|it| it.facts(1).path == RECOMPUTE);
         for name in &scenario.techniques.presets {
             let Some(preset) = catalogue::technique_presets().get(name) else { continue };
             for refused in &preset.without {
                 let (there, path, what) = match refused {
                     Refused::Pipeline => (scenario.stages() > 1, "parallelism.pipeline", "several stages"),
-                    Refused::Recompute => {
-                        (scenario.techniques.recompute.is_some(), "techniques.recompute", "recomputation")
-                    }
+                    Refused::Recompute => (recomputes, RECOMPUTE, "recomputation"),
                     Refused::Graphs => (graphs, "software.launch", "captured graphs"),
                 };
                 if there {
