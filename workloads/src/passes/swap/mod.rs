@@ -137,10 +137,11 @@ impl Technique for Swap {
     /// Planners count what may be alive at a time; a step in which less is may need no swapping.
     fn alternatives(&self, all: &Techniques) -> Vec<(String, Techniques)> {
         const ALL: [Coordination; 4] = [
-            Coordination::Oblivious,
             Coordination::Disjoint,
             Coordination::Shifted,
             Coordination::Synchronised,
+            // Where nothing fits, the last is told about: pipelines refuse the two before it.
+            Coordination::Oblivious,
         ];
         let given = [self.coordination];
         let coordinations = if self.coordination == Coordination::Automatic { &ALL[..] } else { &given };
