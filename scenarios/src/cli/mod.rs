@@ -20,6 +20,7 @@ mod run;
 mod show;
 #[cfg(not(feature = "measure"))]
 mod simulates_only;
+mod tensors;
 mod trouble;
 #[cfg(feature = "measure")]
 mod validate;

@@ -23,6 +23,10 @@ pub(super) struct Arguments {
     /// Only this setting, and what it means, such as `parallelism.schedule`
     #[arg(long, value_name = "SETTING")]
     explain: Option<String>,
+    /// Tensors that wait for the backward pass, and where they are meanwhile, as a file for
+    /// `techniques.movement_plan`
+    #[arg(long, conflicts_with = "explain")]
+    tensors: bool,
 }
 
 /// Prints one run of the experiment; over a sweep the first whose sizes multiply.
@@ -32,6 +36,7 @@ pub(super) fn show(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tro
     let (point, resolved) = first_run(&experiment, variant)?;
     let settings = experiment.explain(&resolved);
     match &arguments.explain {
+        _ if arguments.tensors => super::tensors::print(&resolved, printer),
         Some(path) => printer.print(&explanation(path, &settings)?),
         None => {
             printer.print(&(heading(&experiment, variant, &point) + &named(experiment.name(), &settings)))

@@ -15,6 +15,7 @@ mod files;
 mod head;
 mod layers;
 mod merge;
+mod movement_plans;
 mod named;
 mod overrides;
 mod paths;

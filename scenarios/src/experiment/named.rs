@@ -8,6 +8,7 @@ use super::calibrations::Calibrations;
 use super::configs::Configs;
 use super::files::Files;
 use super::layers::Layers;
+use super::movement_plans::MovementPlans;
 use super::presets::Presets;
 use super::traces::Traces;
 use crate::schema::Scenario;
@@ -22,6 +23,7 @@ pub(super) struct Named {
     pub(super) configs: Configs,
     pub(super) calibrations: Calibrations,
     pub(super) traces: Traces,
+    pub(super) movement_plans: MovementPlans,
     pub(super) presets: Presets,
     pub(super) buildable: Buildable,
 }
@@ -52,6 +54,7 @@ impl Named {
             configs: Configs::read(files, layers, sources),
             calibrations: Calibrations::read(files, layers, sources),
             traces: Traces::read(files, layers, sources),
+            movement_plans: MovementPlans::read(files, layers, sources),
             presets: Presets::read(layers, sources),
             buildable: Buildable::default(),
         }

@@ -28,6 +28,7 @@ mod spent;
 mod summarise;
 mod swapped;
 mod tally;
+mod tensors;
 mod virtualised;
 mod words;
 
@@ -42,6 +43,7 @@ use outcomes::Outcomes;
 pub(crate) use one::prepare;
 pub(crate) use plan::MAX_STAGES;
 pub use plan::{MAX_RUNS, Plan, Reason, plan};
+pub use tensors::tensors;
 
 /// How to run.
 #[derive(Clone, Debug)]

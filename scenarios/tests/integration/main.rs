@@ -20,6 +20,7 @@ mod lms;
 mod measured_kernels;
 mod memory_plans;
 mod monotone;
+mod movement_plans;
 mod nothing;
 mod offloaded_modules;
 mod page_locked;

@@ -14,6 +14,7 @@ use super::bpipe::{self, Bpipe};
 use super::fusion::Fusion;
 use super::host_buffers::Buffering;
 use super::lms::Lms;
+use super::movement_plan::MovementPlan;
 use super::no_sums::{NoSums, releasing};
 use super::offload::ActivationOffload;
 use super::realise::launches::{LaunchWaits, Launches};
@@ -104,6 +105,8 @@ pub struct Techniques {
     /// Reclaim memory of inactive tensors when the allocator has nothing suitable (PyTorch Large
     /// Model Support, IBM).
     pub lms: Option<Lms>,
+    /// Move what a file says, tensor by tensor, and back when it says.
+    pub movement_plan: Option<MovementPlan>,
 }
 
 /// Settings of techniques that are facts of hardware.
@@ -132,6 +135,7 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
         techniques.swap.and_then(one),
         techniques.vdnn.and_then(one),
         techniques.lms.and_then(one),
+        techniques.movement_plan.and_then(one),
         // After all that leave for hosts are known: which of them find page-locked memory there.
         one(Buffering),
         // The plain step, with what is exchanged: later realisers find every operator in it.
@@ -193,6 +197,7 @@ impl Techniques {
             one(&self.zero_infinity),
             one(&self.vdnn),
             one(&self.lms),
+            one(&self.movement_plan),
         ];
         all.into_iter().flatten()
     }
@@ -200,7 +205,14 @@ impl Techniques {
     /// All but those that move activations to hosts or drives.
     #[must_use]
     pub fn with_activations_on_gpus(&self) -> Self {
-        Self { activation_offload: None, swap: None, vdnn: None, lms: None, ..self.clone() }
+        Self {
+            activation_offload: None,
+            swap: None,
+            vdnn: None,
+            lms: None,
+            movement_plan: None,
+            ..self.clone()
+        }
     }
 
     /// Settings of all techniques that leave more memory of GPUs free, for models of a number of
@@ -215,6 +227,7 @@ impl Techniques {
             ZeroInfinity::savings(layers),
             Vdnn::savings(layers),
             Lms::savings(layers),
+            MovementPlan::savings(layers),
         ];
         savings.concat()
     }

@@ -62,11 +62,14 @@
 //! # Ok::<(), PlanError>(())
 //! ```
 
+mod asking;
 pub mod bpipe;
 pub mod fusion;
 pub mod host_buffers;
 mod list;
 pub mod lms;
+pub mod movement_plan;
+mod names;
 pub mod no_sums;
 pub mod offload;
 mod plan;
@@ -93,8 +96,8 @@ use crate::graph::{OpGraph, OpId};
 use crate::order::PipelineSchedule;
 
 pub use list::{FACTS, Pipelining, Techniques, in_order, list};
-pub(crate) use plan::LayerOps;
-pub use plan::{Cohort, Decided, Plan, Realised, Step};
+
+pub use plan::{Cohort, Decided, LayerOps, Plan, Realised, Step};
 pub use presets::{PRESETS, Refused, TechniquePreset};
 pub use saving::Saving;
 pub use technique::{Around, Facts, ModelKind, OnDrives, Technique};

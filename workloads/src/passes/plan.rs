@@ -45,7 +45,7 @@ pub struct Plan {
 
 /// The operators of a layer, of the embedding or of the head, by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LayerOps {
+pub struct LayerOps {
     /// Its stage.
     pub(crate) stage: u32,
     /// Its chunk there.

@@ -6,12 +6,13 @@ use std::fmt;
 use hw_models::settings::Share;
 
 use crate::diagnostic::Diagnostic;
+use crate::graph::OpGraph;
 use crate::host_update::HostRates;
 use crate::model::hosted::{ALL, HostedStates, INVOLVED};
 use crate::model::transformer::{DataParallel, Step};
 use crate::order::PipelineSchedule;
 
-use super::{Pipelining, Saving, Techniques};
+use super::{LayerOps, Pipelining, Saving, Techniques};
 
 /// Settings of a technique, and their meaning to the rest of a plan.
 pub trait Technique {
@@ -40,6 +41,9 @@ pub trait Technique {
 
     /// Reports settings that do not go with each other or with the rest of the plan.
     fn check(&self, _: &Around<'_>, _wrong: &mut dyn FnMut(Diagnostic)) {}
+
+    /// Reports settings about tensors or operators that a model does not have.
+    fn check_tensors(&self, _: &OpGraph, _layers: &[LayerOps], _wrong: &mut dyn FnMut(Diagnostic)) {}
 
     /// Stages that lend micro-batches to others.
     fn lenders(&self, _stages: u32, _micro_batches: u32) -> Vec<u32> {

@@ -162,7 +162,7 @@ fn lowered(
     copies: Copies,
     grounds: &impl Grounds,
 ) -> Result<Built, PlanError> {
-    let Plan { chain, graph, mut memory, steps, cohort_of, decided, .. } = plan;
+    let Plan { chain, graph, layers, mut memory, steps, cohort_of, decided, .. } = plan;
     let mut steps = steps.into_iter();
     let Some(Step { order, cohorts }) = steps.next() else { unreachable!("a plan in order has a step") };
     let (tables, schedules): (Vec<Dispositions>, Vec<Schedule>) =
@@ -197,6 +197,7 @@ fn lowered(
         chunks: chain.chunks,
         evictions: evictions(chain.stages, table),
         moves: moves(table, &graph),
+        table: table.clone(),
         order,
         brief,
         memory,
@@ -204,6 +205,7 @@ fn lowered(
         decided,
         arrays,
         graph,
+        layers,
         accounts: None,
     })
 }

@@ -82,6 +82,12 @@ impl<'a> Deployed<'a> {
     /// Finds what the machine and the models of its hardware say against building it.
     pub(super) fn check(mut self, hardware: &Hardware<'_>) -> Result<(), PlanError> {
         self.add_read_ahead();
+        let (layers, mut wrong) = (self.layers(), Vec::new());
+        let techniques = self.deployment.pipelining.techniques.all();
+        techniques.for_each(|it| it.check_tensors(&self.laid.graph, &layers, &mut |found| wrong.push(found)));
+        if !wrong.is_empty() {
+            return Err(PlanError::Invalid(wrong));
+        }
         let job = self.job(hardware)?;
         self.priced(&job, hardware).map(drop)
     }

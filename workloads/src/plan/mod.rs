@@ -25,10 +25,10 @@ use crate::lower::Lowered;
 use crate::model::profiled::{self, ProfiledPipeline};
 use crate::order::Order;
 use crate::passes::realise::messages::SendMode;
-use crate::passes::{Copies, Decided, Pass, Plan, list};
+use crate::passes::{Copies, Decided, LayerOps, Pass, Plan, list};
 use crate::schedule::StageMemory;
 use crate::site::ArrayUse;
-use crate::transfer::Transfer;
+use crate::transfer::{Dispositions, Transfer};
 
 use grounds::ProfiledGrounds;
 
@@ -80,7 +80,11 @@ pub struct Built {
     /// Arrays of drives that ranks use.
     pub arrays: Vec<ArrayUse>,
     /// What is executed.
-    pub(crate) graph: OpGraph,
+    pub graph: OpGraph,
+    /// Its layers.
+    pub layers: Vec<LayerOps>,
+    /// Where tensors are between their uses, in the first of the cohorts in which some leave.
+    pub table: Dispositions,
     /// What the tasks of its activities count as; none for a profile, whose times are given.
     pub accounts: Option<Accounts>,
 }

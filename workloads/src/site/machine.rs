@@ -88,12 +88,14 @@ impl Job<'_> {
         for spec in channels {
             site.channels.push(building.channel(spec)?);
         }
-        let (offloads, mut arrays) = (table.leave_gpus(), Arrays::new(arrays));
+        let mut arrays = Arrays::new(arrays);
+        let media: Vec<Medium> = table.offloads().map(|(_, transfer, _)| transfer.to.medium).collect();
+        let (offloads, to_hosts) = (!media.is_empty(), media.iter().any(|&to| to != Medium::DRIVES));
         let mut storage = Storage::new(self.machine, cause::id(cause::TRANSFER));
         for number in 0..self.extent.ranks() as u32 {
             let gpu = self.gpu(number / site.replicas, number % site.replicas);
             let rank = &mut site.ranks[number as usize];
-            if hosted || (offloads && self.drives.activations.is_empty()) {
+            if hosted || to_hosts {
                 let (host, [out, back], pinned, pageable) = building.host(&mut storage, gpu)?;
                 rank.host = Some(host);
                 rank.ways.extend([((Medium::HBM, Medium::HOST), out), ((Medium::HOST, Medium::HBM), back)]);

@@ -29,8 +29,18 @@ const KNOWN: [&str; 7] = [
 ];
 
 /// Techniques, none of which imports another.
-const TECHNIQUES: [&str; 9] =
-    ["bpipe", "fusion", "lms", "offload", "recompute", "swap", "vdnn", "zero_infinity", "zero_offload"];
+const TECHNIQUES: [&str; 10] = [
+    "bpipe",
+    "fusion",
+    "lms",
+    "movement_plan",
+    "offload",
+    "recompute",
+    "swap",
+    "vdnn",
+    "zero_infinity",
+    "zero_offload",
+];
 
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")

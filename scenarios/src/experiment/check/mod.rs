@@ -7,6 +7,7 @@ mod dimensions;
 mod exchange;
 mod layered;
 mod machine;
+mod movement_plan;
 mod on_machine;
 mod profiled;
 mod programmed;
@@ -57,6 +58,7 @@ pub(super) fn check(
     let of_program = matches!(scenario.model, Model::Program(_));
     let mut check = Check { tree, examples, named, of_program, derived, findings };
     check.calibrated(scenario);
+    check.movement_plan(scenario);
     match scenario.model {
         Model::ProfiledPipeline(_) => check.profiled(scenario),
         Model::Transformer(_) => check.transformer(scenario),

@@ -27,6 +27,7 @@ use crate::transfer::{Asked, Conflict, Dispositions, Medium, Outside, Stay, Tran
 
 use self::adaptive::{Profile, Tracked};
 pub use self::modules::OffloadModule;
+use super::asking::Modules;
 use super::{
     Added, Around, Context, Facts, Kind, LayerOps, ModelKind, OnDrives, Pass, Plan, RankProfile, Saving,
     Size, Technique, Techniques,
@@ -248,36 +249,6 @@ pub fn decide(
         }
     }
     Ok(())
-}
-
-/// Modules of a chunk in the order in which the host enters their backward passes: operators that
-/// need what the forward pass has saved.
-struct Modules {
-    entered: Vec<OpId>,
-    /// The first operator of the backward pass.
-    first: OpId,
-}
-
-impl Modules {
-    /// Modules that are asked for together (`prefetch_num_leaves_per_chunk` of SSDTrain).
-    const TOGETHER: usize = 2;
-
-    /// Modules of these operators, which are in order.
-    fn of(graph: &OpGraph, (stage, chunk): (u32, u32), needing: impl Iterator<Item = OpId>) -> Self {
-        let mut entered: Vec<OpId> = needing.collect();
-        entered.dedup();
-        let first = graph.visit(stage, chunk, Phase::Backward).first();
-        let first = first.or(entered.first()).copied().unwrap_or(OpId(0));
-        Self { entered, first }
-    }
-
-    /// The operator at which the host asks for what another needs: as it enters the last module of
-    /// those that were asked for before.
-    fn asks(&self, needed_by: OpId) -> OpId {
-        let module = self.entered.iter().position(|&op| op == needed_by).unwrap_or_default();
-        let before = (module / Self::TOGETHER * Self::TOGETHER).checked_sub(1);
-        before.map_or(self.first, |before| self.entered[before])
-    }
 }
 
 impl ActivationOffload {

@@ -1,0 +1,27 @@
+//! Tensors that wait for the backward pass, as a decided plan has them.
+
+use workloads::passes::movement_plan::{Listed, listed};
+
+use super::{choice, one};
+use crate::schema::{Model, Scenario};
+
+/// Tensors of a scenario.
+///
+/// # Errors
+/// Why there are none, in words.
+pub fn tensors(scenario: &Scenario, seed: u64) -> Result<Vec<Listed>, String> {
+    if !matches!(scenario.model, Model::Transformer(_) | Model::Layers(_)) {
+        return Err("only transformers and lists of layers have tensors to list".to_owned());
+    }
+    let decided = choice::decided(scenario, seed)?;
+    match one::drawable(&decided.scenario, seed) {
+        Ok(prepared) => {
+            let built = prepared.built;
+            Ok(listed(&built.graph, &built.layers, &built.table))
+        }
+        Err(unbuilt) => {
+            let failure = unbuilt.told()?.failure.map(|failure| failure.message).unwrap_or_default();
+            Err(format!("the plan cannot be built, so that nothing is decided: {failure}"))
+        }
+    }
+}
