@@ -1,7 +1,65 @@
 //! Updates by hosts: tasks of a step beside its visits, for parameters whose states are in host memory or on drives. One realiser
 //! gives them lanes of their own ([`crate::passes::realise::host_update`]).
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::graph::OpId;
+
+/// States of the optimizer that are with the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostedStates {
+    /// Parameters that are updated, and go back, together.
+    pub group: u64,
+    /// Groups that are in host memory at a time, where states are on drives.
+    pub buffers: u32,
+    /// The host updates while the next step computes, whose parameters are as old.
+    pub delayed: bool,
+    /// Gradients leave in every backward pass, as soon as they are there; else once a step, when
+    /// they are summed.
+    pub beside: bool,
+    /// A backward pass goes on when they have left.
+    pub waits: bool,
+    /// Where parameters are between passes; those that are away from the GPUs come block by block
+    /// for every pass.
+    pub parameters: KeptParameters,
+    /// Blocks whose parameters are in buffers of host memory at a time, where they are on drives.
+    pub parameter_buffers: u32,
+    /// States are on drives, where gradients go, too.
+    pub states_on_drives: bool,
+    /// Billionths of the parameters that the host updates; the GPU has the states of the others.
+    pub billionths: u64,
+    /// The GPU updates them all: a group's states come for that, and leave again.
+    pub pages: bool,
+}
+
+/// All of the parameters, in billionths.
+pub(crate) const ALL: u64 = 1_000_000_000;
+
+/// Where parameters are between passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeptParameters {
+    /// On the GPUs.
+    Gpu,
+    /// In host memory.
+    Host,
+    /// On drives, from where those of each block are read ahead of every pass, and where an update
+    /// writes them.
+    Drives,
+}
+
+impl KeptParameters {
+    /// Whether they are away from the GPUs.
+    pub const fn are_away(self) -> bool {
+        !matches!(self, Self::Gpu)
+    }
+
+    /// Whether they are on drives.
+    pub const fn are_on_drives(self) -> bool {
+        matches!(self, Self::Drives)
+    }
+}
 
 /// Limits of the processors of a host, for each of its ranks (byte/s). `None`: all that its memory
 /// allows.
@@ -20,6 +78,8 @@ pub struct HostUpdate {
     pub stage: u32,
     /// Tasks; those of one lane follow each other.
     pub tasks: Vec<HostTask>,
+    /// Tasks that have ended when the GPU goes on from where their operators stand in its update.
+    pub needed: Vec<usize>,
     /// Tasks that have ended when the GPU goes on after its update.
     pub awaited: Vec<usize>,
 }
@@ -38,11 +98,11 @@ pub struct HostTask {
 /// A lane of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostLane {
-    /// Reads states from drives.
+    /// Brings states, from drives or to the GPU.
     Read,
     /// Processors: copy gradients to buffers, and update.
     Process,
-    /// Writes to drives.
+    /// Takes states away.
     Write,
     /// Copies parameters to the GPU.
     Return,
@@ -53,6 +113,8 @@ pub enum HostLane {
 pub enum HostEvent {
     /// The GPU has come to its update.
     Passes,
+    /// The GPU has come to where an operator stands in its update that a task executes.
+    Reached(OpId),
     /// An [exchange](crate::exchange::Exchange) has ended, of which this is the last operator.
     Exchanged(OpId),
     /// A task has ended.

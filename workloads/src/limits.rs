@@ -3,7 +3,7 @@
 use sim_core::time::Time;
 
 use crate::diagnostic::Diagnostic;
-use crate::model::hosted::HostedStates;
+use crate::host_update::HostedStates;
 use crate::model::profiled::StageProfile;
 use crate::model::transformer::{DataParallel, Sharding, Step};
 use crate::order::{MemoryAllowance, PipelineSchedule};

@@ -45,8 +45,8 @@ pub use storage::{ArrayRates, DriveArray, Storage};
 pub(crate) use trace::Recorded;
 pub use trace::Trace;
 pub use training::{Precision, Training};
+pub use workloads::host_update::KeptParameters;
 pub use workloads::memory::Placeholder;
-pub use workloads::model::hosted::KeptParameters;
 pub use workloads::model::layered::Optimizer as UpdateRule;
 pub use workloads::model::transformer::{
     AddedTo, Bias, ContextExchange, CrossEntropy, Encoder, Fp8, Gather, GatherLimit, Mlp, Norm, Positions,

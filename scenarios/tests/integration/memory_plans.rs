@@ -8,7 +8,7 @@ use scenarios::run::alone;
 use crate::support::read;
 
 /// Single techniques with their plain settings.
-pub(crate) const TECHNIQUES: [&str; 10] = [
+pub(crate) const TECHNIQUES: [&str; 11] = [
     "recompute={ mode: selective }",
     "recompute={ mode: operators }",
     "recompute={ mode: full }",
@@ -18,6 +18,7 @@ pub(crate) const TECHNIQUES: [&str; 10] = [
     "swap={ engine: greedy }",
     "zero_offload={}",
     "zero_infinity={ states: host }",
+    "paged_states={}",
     "activation_offload={ prefetch: 8 }",
 ];
 

@@ -16,7 +16,7 @@
 
 use crate::graph::Phase;
 use crate::graph::cut::{Cut, Piece};
-use crate::model::hosted::HostedStates;
+use crate::host_update::HostedStates;
 use crate::model::transformer::{Group, GroupedGemm, Sharding, StateBytes, States, Step, Work};
 use crate::names::kind;
 
@@ -81,6 +81,7 @@ impl<'a> Held<'a> {
             bytes[1] += held.gradients;
             bytes[2] += held.optimizer;
         }
+        bytes[2] += self.pages().sum::<u64>();
         bytes
     }
 
@@ -93,6 +94,9 @@ impl<'a> Held<'a> {
         }
         for &bytes in self.buckets {
             list.allocate(bytes, kind::GRADIENTS);
+        }
+        for bytes in self.pages() {
+            list.allocate(bytes, kind::OPTIMIZER);
         }
         let (bytes, copy) = (self.states.parameter_bytes(), self.states.copy_bytes());
         for count in
@@ -162,6 +166,22 @@ impl<'a> Held<'a> {
     fn updated(&self, count: u64) -> u64 {
         let here = self.hosted.map_or(count, |hosted| count - hosted.on_host(count));
         if self.step == Step::Whole { here } else { 0 }
+    }
+
+    /// Bytes of buffers for states that come for their update.
+    fn pages(&self) -> impl Iterator<Item = u64> {
+        let updating = self.step == Step::Whole;
+        let hosted = self.hosted.filter(|hosted| hosted.pages && updating).into_iter();
+        hosted.flat_map(|hosted| {
+            let shared: u64 = self.of_optimizer().map(|count| hosted.on_host(count)).sum();
+            let mut left = hosted.buffered(shared);
+            let each = self.states.copy_bytes() + self.moments;
+            (0..hosted.buffers).map_while(move |_| {
+                let group = left.min(hosted.group);
+                left -= group;
+                (group > 0).then_some(group * each)
+            })
+        })
     }
 
     /// Updates the parameters for the first time, after the operators of a step that does.

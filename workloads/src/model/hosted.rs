@@ -18,15 +18,15 @@
 //! a pass of the host before Adam (`unscale_and_clip_grads`); of states on drives it is part of
 //! what the host does with a group.
 //!
+//! States may also come to the GPU for an update that is its own, group by group, and leave again:
+//! the host has the fp32 parameter and the moments, and nothing else moves.
+//!
 //! A part of the states may stay with the GPU (Twin-Flow of ZeRO-Offload++, DeepSpeed's `ratio`;
 //! Megatron Core's `--optimizer-offload-fraction`): it updates them while the host updates the rest.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use crate::exchange::Exchange;
 use crate::graph::{OpId, Phase};
-use crate::host_update::{HostEvent, HostLane, HostTask, HostUpdate};
+use crate::host_update::{ALL, HostEvent, HostLane, HostTask, HostUpdate, HostedStates, KeptParameters};
 
 use super::draft::{Draft, Name};
 use super::laid::Laid;
@@ -38,59 +38,6 @@ pub(crate) const INVOLVED: [&str; 3] = ["parallelism.sharding", "parallelism.pip
 
 /// Bytes of a state in fp32.
 const SINGLE: u64 = 4;
-
-/// States of the optimizer that are with the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostedStates {
-    /// Parameters that are updated, and go back, together.
-    pub group: u64,
-    /// Groups that are in host memory at a time, where states are on drives.
-    pub buffers: u32,
-    /// The host updates while the next step computes, whose parameters are as old.
-    pub delayed: bool,
-    /// Gradients leave in every backward pass, as soon as they are there; else once a step, when
-    /// they are summed.
-    pub beside: bool,
-    /// A backward pass goes on when they have left.
-    pub waits: bool,
-    /// Where parameters are between passes; those that are away from the GPUs come block by block
-    /// for every pass.
-    pub parameters: KeptParameters,
-    /// Blocks whose parameters are in buffers of host memory at a time, where they are on drives.
-    pub parameter_buffers: u32,
-    /// States are on drives, where gradients go, too.
-    pub states_on_drives: bool,
-    /// Billionths of the parameters that the host updates; the GPU has the states of the others.
-    pub billionths: u64,
-}
-
-/// All of the parameters, in billionths.
-pub(crate) const ALL: u64 = 1_000_000_000;
-
-/// Where parameters are between passes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum KeptParameters {
-    /// On the GPUs.
-    Gpu,
-    /// In host memory.
-    Host,
-    /// On drives, from where those of each block are read ahead of every pass, and where an update
-    /// writes them.
-    Drives,
-}
-
-impl KeptParameters {
-    /// Whether they are away from the GPUs.
-    pub const fn are_away(self) -> bool {
-        !matches!(self, Self::Gpu)
-    }
-
-    /// Whether they are on drives.
-    pub const fn are_on_drives(self) -> bool {
-        matches!(self, Self::Drives)
-    }
-}
 
 /// What a rank holds throughout, by place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +56,12 @@ impl HostedStates {
         let shared = self.on_host(updated);
         let here = updated - shared;
         let kept = SINGLE * (1 + moments);
+        if self.pages {
+            let on_gpu = here + self.buffered(shared);
+            let host = StateBytes { parameters: 0, gradients: 0, optimizer: shared * paged(states, moments) };
+            let drives = StateBytes { optimizer: 0, ..host };
+            return Places { gpu: StateBytes { optimizer: on_gpu * each, ..all }, host, drives };
+        }
         let [parameters_here, parameters_there, parameters_on_drives] = match self.parameters {
             KeptParameters::Gpu => [all.parameters, 0, 0],
             KeptParameters::Host => [0, all.parameters, 0],
@@ -117,8 +70,7 @@ impl HostedStates {
         };
         let gradients = shared * states.gradient_bytes() * if self.delayed { 2 } else { 1 };
         let [at_host, drives] = if self.states_on_drives {
-            let buffered = self.group.saturating_mul(self.buffers.into()).min(shared);
-            [buffered * (kept + SINGLE), shared * (kept + SINGLE)]
+            [self.buffered(shared) * (kept + SINGLE), shared * (kept + SINGLE)]
         } else {
             [shared * kept, 0]
         };
@@ -137,6 +89,11 @@ impl HostedStates {
     pub(crate) fn on_host(&self, parameters: u64) -> u64 {
         let part = u128::from(parameters) * u128::from(self.billionths) / u128::from(ALL);
         part as u64
+    }
+
+    /// Parameters of `shared` whose states are in buffers at a time.
+    pub(crate) fn buffered(&self, shared: u64) -> u64 {
+        self.group.saturating_mul(self.buffers.into()).min(shared)
     }
 
     /// Operators of a step that [`updates`] adds beside one of the visits or exchanges: what a
@@ -191,6 +148,38 @@ impl HostedStates {
             draft.push("update on the host", update, &[], &[]);
         }
     }
+
+    /// Appends the update of a number of parameters by the GPU, `here`: of those whose states it
+    /// has, then group by group, whose states come and leave.
+    pub(crate) fn page(
+        &self,
+        draft: &mut Draft,
+        parameters: u64,
+        (states, moments): (States, u64),
+        here: impl Fn(&mut Draft, u64),
+    ) {
+        let shared = self.on_host(parameters);
+        if shared < parameters {
+            here(draft, parameters - shared);
+        }
+        let groups = shared.div_ceil(self.group.max(1));
+        for group in 0..groups {
+            let count = shared * (group + 1) / groups - shared * group / groups;
+            let bytes = count * paged(states, moments);
+            draft.push("states to the GPU", transfer(Role::State, TO_GPU, bytes), &[], &[]);
+            here(draft, count);
+            draft.push("states to the host", transfer(Role::State, TO_HOST, bytes), &[], &[]);
+        }
+    }
+}
+
+const TO_GPU: [Medium; 2] = [Medium::HOST, Medium::HBM];
+const TO_HOST: [Medium; 2] = [Medium::HBM, Medium::HOST];
+
+/// Bytes of a parameter's states that come for its update, and leave again: its copy in fp32, where
+/// it has one, and its moments.
+const fn paged(states: States, moments: u64) -> u64 {
+    states.copy_bytes() + SINGLE * moments
 }
 
 /// A copy of bytes from one medium to another.
@@ -211,6 +200,9 @@ pub(crate) fn updates(
     let Some(hosted) = hosted else { return Vec::new() };
     let of_stage = |(stage, &updated)| {
         let mut host = Host { laid: &mut *laid, stage, tasks: Vec::new() };
+        if hosted.pages {
+            return host.page(hosted.buffers as usize);
+        }
         if hosted.states_on_drives {
             host.keep_gradients(exchanges, states);
         }
@@ -220,7 +212,7 @@ pub(crate) fn updates(
         // What nothing else waits for; lanes go on in turn.
         let updated = last(HostLane::Process).filter(|_| written.or(back).is_none());
         let awaited = [written, updated, back].into_iter().flatten().collect();
-        HostUpdate { stage, tasks: host.tasks, awaited }
+        HostUpdate { stage, tasks: host.tasks, needed: Vec::new(), awaited }
     };
     (0u32..).zip(updated).map(of_stage).collect()
 }
@@ -294,6 +286,28 @@ impl Host<'_> {
                 }
             }
         }
+    }
+
+    /// States of groups come in turn, as many as there are buffers, and leave when they are updated.
+    fn page(mut self, buffers: usize) -> HostUpdate {
+        let visit = self.laid.graph.visit(self.stage, 0, Phase::Update);
+        let copies = |way: [Medium; 2]| -> Vec<OpId> {
+            let is_copy = |op: &&OpId| match self.laid.graph.operator(**op).work {
+                Work::Transfer(TierCopy { role: Role::State, from, to, .. }) => [from, to] == way,
+                _ => false,
+            };
+            visit.iter().filter(is_copy).copied().collect()
+        };
+        let (arriving, leaving) = (copies(TO_GPU), copies(TO_HOST));
+        let (mut needed, mut left) = (Vec::new(), Vec::new());
+        for (number, (arrives, leaves)) in arriving.into_iter().zip(leaving).enumerate() {
+            let begins = (number == 0).then_some(HostEvent::Passes);
+            let buffer = number.checked_sub(buffers).map(|before| HostEvent::Freed(left[before]));
+            needed.push(self.task(HostLane::Read, vec![arrives], begins.into_iter().chain(buffer)));
+            left.push(self.task(HostLane::Write, vec![leaves], [HostEvent::Reached(leaves)]));
+        }
+        let awaited = left.last().copied().into_iter().collect();
+        HostUpdate { stage: self.stage, tasks: self.tasks, needed, awaited }
     }
 
     /// Adds an operator of no visit.

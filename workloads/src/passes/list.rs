@@ -5,9 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::graph::cut::Cut;
 use crate::graph::operator::OperatorList;
-use crate::host_update::HostRates;
+use crate::host_update::{HostRates, HostedStates};
 use crate::lanes::QUEUE;
-use crate::model::hosted::HostedStates;
 use crate::order::PipelineSchedule;
 
 use super::bpipe::{self, Bpipe};
@@ -17,6 +16,7 @@ use super::lms::Lms;
 use super::movement_plan::MovementPlan;
 use super::no_sums::{NoSums, releasing};
 use super::offload::ActivationOffload;
+use super::paged_states::PagedStates;
 use super::realise::launches::{LaunchWaits, Launches};
 use super::realise::messages::SendMode;
 use super::realise::transfers::Transfers;
@@ -105,6 +105,9 @@ pub struct Techniques {
     /// Reclaim memory of inactive tensors when the allocator has nothing suitable (PyTorch Large
     /// Model Support, IBM).
     pub lms: Option<Lms>,
+    /// Keep the states of the optimizer in host memory, from where a group's come to the GPU for
+    /// their update, and go back.
+    pub paged_states: Option<PagedStates>,
     /// Move what a file says, tensor by tensor, and back when it says.
     pub movement_plan: Option<MovementPlan>,
 }
@@ -198,6 +201,7 @@ impl Techniques {
             one(&self.vdnn),
             one(&self.lms),
             one(&self.movement_plan),
+            one(&self.paged_states),
         ];
         all.into_iter().flatten()
     }
@@ -228,6 +232,7 @@ impl Techniques {
             Vdnn::savings(layers),
             Lms::savings(layers),
             MovementPlan::savings(layers),
+            PagedStates::savings(layers),
         ];
         savings.concat()
     }

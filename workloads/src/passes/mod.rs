@@ -72,6 +72,7 @@ pub mod movement_plan;
 mod names;
 pub mod no_sums;
 pub mod offload;
+pub mod paged_states;
 mod plan;
 mod presets;
 pub mod realise;

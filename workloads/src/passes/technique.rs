@@ -8,7 +8,8 @@ use hw_models::settings::Share;
 use crate::diagnostic::Diagnostic;
 use crate::graph::OpGraph;
 use crate::host_update::HostRates;
-use crate::model::hosted::{ALL, HostedStates, INVOLVED};
+use crate::host_update::{ALL, HostedStates};
+use crate::model::hosted::INVOLVED;
 use crate::model::transformer::{DataParallel, Step};
 use crate::order::PipelineSchedule;
 
@@ -136,19 +137,32 @@ impl Around<'_> {
         wrong: &mut dyn FnMut(Diagnostic),
         own: impl FnOnce(&mut dyn FnMut(&str)),
     ) {
-        if self.model == ModelKind::Profile {
-            return wrong(
-                self.foreign(path, "its steps end without an update, and it has no host; remove it"),
-            );
+        let refused = self.without_update(path);
+        let foreign = self.model == ModelKind::Profile;
+        refused.into_iter().for_each(&mut *wrong);
+        if foreign {
+            return;
         }
         let mut refuse = |problem: &str| wrong(Diagnostic::sentence(path, problem).with_all(&INVOLVED));
-        if self.step != Step::Whole {
-            refuse("a step without an update has no use for states: let it be `full`, or remove it");
-        }
         own(&mut refuse);
         if self.data.sharing < self.data.ranks {
             refuse("groups of copies that share would each update all: let all copies share");
         }
+    }
+
+    /// Refusal of a technique that moves states, where steps end without an update.
+    pub(super) fn without_update(&self, path: &'static str) -> Option<Diagnostic> {
+        if self.model == ModelKind::Profile {
+            return Some(
+                self.foreign(path, "its steps end without an update, and it has no host; remove it"),
+            );
+        }
+        let refused = || {
+            let message = "a step without an update has no use for states";
+            let refused = Diagnostic::new(path, message, "let it be `full`, or remove it");
+            refused.with_all(&INVOLVED)
+        };
+        (self.step != Step::Whole).then(refused)
     }
 
     /// Refusal of a technique that moves activations, where they are no tensors.

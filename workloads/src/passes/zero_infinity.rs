@@ -11,8 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
-use crate::host_update::HostRates;
-use crate::model::hosted::{HostedStates, KeptParameters};
+use crate::host_update::{HostRates, HostedStates, KeptParameters};
 use crate::model::transformer::Sharding;
 use crate::transfer::Outside;
 
@@ -100,6 +99,7 @@ impl Technique for ZeroInfinity {
                     parameter_buffers: self.parameter_buffers.get() as u32,
                     states_on_drives: states,
                     billionths: billionths(self.ratio),
+                    pages: false,
                 },
                 "techniques.zero_infinity.group",
             )),

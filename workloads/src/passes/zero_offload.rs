@@ -11,8 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
-use crate::host_update::HostRates;
-use crate::model::hosted::{HostedStates, KeptParameters};
+use crate::host_update::{HostRates, HostedStates, KeptParameters};
 use crate::model::transformer::Sharding;
 
 use super::technique::{billionths, check_ratio};
@@ -84,6 +83,7 @@ impl Technique for ZeroOffload {
                     parameter_buffers: 0,
                     states_on_drives: false,
                     billionths: billionths(self.ratio),
+                    pages: false,
                 },
                 "techniques.zero_offload.group",
             )),

@@ -26,6 +26,7 @@ enum Moves {
     Nothing,
     Offload,
     Infinity,
+    Pages,
 }
 
 /// Writes what copies share, limits of memory, arrays of drives and techniques.
@@ -33,6 +34,7 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings, plan: &Plan) {
     let moves = match draw.between(0, 19) {
         0 | 1 if !plan.partial => Moves::Offload,
         2 if !plan.partial && plan.stages == 1 => Moves::Infinity,
+        3 if !plan.partial => Moves::Pages,
         _ => Moves::Nothing,
     };
     sharing(draw, settings, plan, moves);
@@ -47,6 +49,16 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings, plan: &Plan) {
             "ratio": ["0 %", "40 %"],
         });
         settings.some(draw, 30, "techniques.zero_offload", &choices);
+    }
+    if moves == Moves::Pages {
+        settings.set("techniques.paged_states", json!({}));
+        let choices = json!({
+            "group": [1_000_000, 30_000_000],
+            "buffers": [1, 4],
+            "pinned": [false],
+            "ratio": ["0 %", "40 %"],
+        });
+        settings.some(draw, 30, "techniques.paged_states", &choices);
     }
     let activations = activations(draw, settings, plan);
     recompute(draw, settings, plan);
@@ -69,8 +81,8 @@ fn sharing(draw: &mut Draw, settings: &mut Settings, plan: &Plan, moves: Moves) 
         Moves::Infinity => "parameters",
         Moves::Offload if plan.stages > 1 => "optimizer",
         Moves::Offload => "gradients",
-        Moves::Nothing if plan.partial => draw.one(&["none", "none", "optimizer"]),
-        Moves::Nothing => draw.one(&["none", "none", "optimizer", "gradients", "parameters"]),
+        Moves::Nothing | Moves::Pages if plan.partial => draw.one(&["none", "none", "optimizer"]),
+        Moves::Nothing | Moves::Pages => draw.one(&["none", "none", "optimizer", "gradients", "parameters"]),
     };
     settings.set("parallelism.sharding", sharding);
     let overlaps = json!([{}, {}, { "bucket": "1 MB" }, { "bucket": "400 MB" }]);
@@ -178,6 +190,10 @@ fn offload(draw: &mut Draw, settings: &mut Settings, plan: &Plan) -> bool {
         "forwarding": [false],
     });
     settings.some(draw, 45, OFFLOAD, &choices);
+    if !plan.layered {
+        let modules = json!([["core-attention"], ["mlp", "attention-norm"], ["attention-projections"]]);
+        settings.some(draw, 15, OFFLOAD, &json!({ "modules": modules, "in_flight": [0, 1, 4] }));
+    }
     if !on_drives {
         settings.some(draw, 20, OFFLOAD, &json!({ "pinned": [false] }));
     }
@@ -189,6 +205,15 @@ fn recompute(draw: &mut Draw, settings: &mut Settings, plan: &Plan) {
     let modes: &[&str] =
         if plan.layered { &["full", "none"] } else { &["full", "selective", "operators", "none"] };
     if !settings.some(draw, 25, RECOMPUTE, &json!({ "mode": modes })) || plan.layered {
+        return;
+    }
+    if draw.chance(15) {
+        settings.set(RECOMPUTE, json!({ "every": draw.between(1, 3) }));
+        return;
+    }
+    if draw.chance(15) {
+        let modules = [json!(["core-attention", "layer-norm"]), json!(["mlp"]), json!(["activation"])];
+        settings.set(RECOMPUTE, json!({ "modules": draw.one(&modules) }));
         return;
     }
     settings.some(draw, 20, RECOMPUTE, &json!({ "early_stop": [true] }));

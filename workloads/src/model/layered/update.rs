@@ -43,6 +43,10 @@ impl LayeredModel {
         }
         let updated = updated(parameters, data);
         match &data.hosted {
+            Some(hosted) if hosted.pages => {
+                let types = (states, self.execution().optimizer.moments());
+                hosted.page(&mut draft, updated, types, |draft, count| self.optimize(draft, count));
+            }
             Some(hosted) => {
                 let types = (states, self.execution().optimizer.moments());
                 hosted.update(&mut draft, updated, types, |draft, count| self.optimize(draft, count));

@@ -4,7 +4,8 @@ use hw_models::settings::Count;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::hosted::{HostedStates, Places};
+use crate::host_update::HostedStates;
+use crate::model::hosted::Places;
 
 use super::{Group, RankParameters, ShardedTransformer, Sharding, StateBytes, States};
 

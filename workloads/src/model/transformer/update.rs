@@ -40,6 +40,16 @@ impl ShardedTransformer {
         let held_by = self.held(parameters, data);
         let updated = self.updated(parameters, data);
         match &data.hosted {
+            Some(hosted) if hosted.pages => {
+                let gradient = updated * self.execution().states.gradient_bytes();
+                self.unscale(&mut draft, gradient);
+                self.norm(&mut draft, gradient);
+                let types = (self.execution().states, MOMENTS);
+                hosted.page(&mut draft, updated, types, |draft, count| {
+                    self.copy_gradients(draft, count);
+                    self.move_parameters(draft, count);
+                });
+            }
             Some(hosted) => {
                 self.norm(&mut draft, updated * self.execution().states.gradient_bytes());
                 let types = (self.execution().states, MOMENTS);
@@ -125,20 +135,35 @@ impl ShardedTransformer {
 
     /// The optimizer on `count` parameters.
     fn optimize(&self, draft: &mut Draft, count: u64) {
-        let states = self.execution().states;
-        let (elementwise, half) = (StreamClass::Elementwise, count * states.parameter_bytes());
-        let single = 4 * count;
-        let copied = states == States::CopiedGradients;
-        if copied {
-            draft.stream("copy gradients", elementwise, (half, single), &[GRADIENTS], &[]);
-        }
-        let gradient = if copied { single } else { count * states.gradient_bytes() };
-        if self.execution().dtype == Dtype::Fp16 {
-            draft.stream("unscale gradients", elementwise, (gradient, gradient), &[GRADIENTS], &[]);
-            self.agree(draft, "reduce infinities found");
-        }
+        self.copy_gradients(draft, count);
+        let gradient = self.gradient(count);
+        self.unscale(draft, gradient);
         self.norm(draft, gradient);
         self.move_parameters(draft, count);
+    }
+
+    /// Bytes of the gradients of `count` parameters that the optimizer reads.
+    fn gradient(&self, count: u64) -> u64 {
+        let states = self.execution().states;
+        count * if states == States::CopiedGradients { 4 } else { states.gradient_bytes() }
+    }
+
+    /// Copies gradients of `count` parameters to fp32, where the optimizer reads those.
+    fn copy_gradients(&self, draft: &mut Draft, count: u64) {
+        let states = self.execution().states;
+        if states == States::CopiedGradients {
+            let traffic = (count * states.parameter_bytes(), 4 * count);
+            draft.stream("copy gradients", StreamClass::Elementwise, traffic, &[GRADIENTS], &[]);
+        }
+    }
+
+    /// Divides so many bytes of gradients by the loss scale, where there is one.
+    fn unscale(&self, draft: &mut Draft, gradient: u64) {
+        if self.execution().dtype == Dtype::Fp16 {
+            let traffic = (gradient, gradient);
+            draft.stream("unscale gradients", StreamClass::Elementwise, traffic, &[GRADIENTS], &[]);
+            self.agree(draft, "reduce infinities found");
+        }
     }
 }
 
@@ -147,9 +172,7 @@ impl ShardedTransformer {
     fn move_parameters(&self, draft: &mut Draft, count: u64) {
         let states = self.execution().states;
         let (elementwise, half) = (StreamClass::Elementwise, count * states.parameter_bytes());
-        let single = 4 * count;
-        let copied = states == States::CopiedGradients;
-        let gradient = if copied { single } else { count * states.gradient_bytes() };
+        let (single, gradient) = (4 * count, self.gradient(count));
         draft.stream("clip gradients", elementwise, (gradient, gradient), &[GRADIENTS], &[]);
         if self.execution().fusion.optimizer {
             // Parameter and two moments, read and written.

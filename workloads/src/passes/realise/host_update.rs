@@ -55,6 +55,8 @@ struct Signals<'a> {
     begins: SignalId,
     /// By task that something waits for.
     ended: BTreeMap<usize, SignalId>,
+    /// By operator of a task, the compute lane has come to where it stands.
+    reached: BTreeMap<OpId, SignalId>,
     /// By last operator of an exchange.
     exchanged: &'a BTreeMap<OpId, SignalId>,
 }
@@ -62,19 +64,24 @@ struct Signals<'a> {
 impl<'a> Signals<'a> {
     fn of(
         schedule: &mut Schedule,
-        HostUpdate { stage, tasks, awaited }: &HostUpdate,
+        HostUpdate { stage, tasks, needed, awaited }: &HostUpdate,
         exchanged: &'a BTreeMap<OpId, SignalId>,
     ) -> Self {
         let mut signal = |what: &str| schedule.signal(format!("update of stage {stage}, {what}"));
         let begins = signal("may begin");
-        let events = tasks.iter().flat_map(|task| &task.after);
-        let events = events.filter_map(|&event| match event {
+        let events = || tasks.iter().flat_map(|task| &task.after);
+        let of_tasks = events().filter_map(|&event| match event {
             HostEvent::Ended(task) | HostEvent::Freed(task) | HostEvent::EndedBefore(task) => Some(task),
-            HostEvent::Passes | HostEvent::Exchanged(_) => None,
+            HostEvent::Passes | HostEvent::Reached(_) | HostEvent::Exchanged(_) => None,
         });
-        let needed: BTreeSet<usize> = events.chain(awaited.iter().copied()).collect();
+        let reached = events().filter_map(|&event| match event {
+            HostEvent::Reached(op) => Some((op, signal(&format!("has come to {}", op.0)))),
+            _ => None,
+        });
+        let reached = reached.collect();
+        let needed: BTreeSet<usize> = of_tasks.chain(needed.iter().chain(awaited).copied()).collect();
         let ended = |task: usize| (task, signal(&format!("{} {task} ended", kind(tasks[task].lane).name())));
-        Self { begins, ended: needed.into_iter().map(ended).collect(), exchanged }
+        Self { begins, ended: needed.into_iter().map(ended).collect(), reached, exchanged }
     }
 
     fn items(&self, number: usize, task: &HostTask) -> Vec<Item> {
@@ -88,6 +95,7 @@ impl<'a> Signals<'a> {
     fn wait(&self, lane: HostLane, event: HostEvent) -> Option<Item> {
         let (signal, nth, why) = match event {
             HostEvent::Passes => (self.begins, Nth::MicroBatch, Why::Bubble),
+            HostEvent::Reached(op) => (self.reached[&op], Nth::MicroBatch, Why::Bubble),
             HostEvent::Exchanged(op) => (*self.exchanged.get(&op)?, Nth::MicroBatch, Why::Bubble),
             // Before that there is nothing to be written.
             HostEvent::Ended(task) if lane == HostLane::Write => {
@@ -101,17 +109,31 @@ impl<'a> Signals<'a> {
     }
 }
 
-/// The compute lane lets the host update where it comes to the first of the host's operators, and
-/// waits for all that it does then where it comes to the last.
-fn hand_over(compute: &mut Lane, HostUpdate { tasks, awaited, .. }: &HostUpdate, signals: &Signals<'_>) {
+/// The compute lane lets the host update where it comes to the first of the host's operators, tells
+/// where it comes to others, and waits for what it needs there, and for all that the host does in
+/// the end where it comes to the last.
+fn hand_over(
+    compute: &mut Lane,
+    HostUpdate { tasks, needed, awaited, .. }: &HostUpdate,
+    signals: &Signals<'_>,
+) {
     let ops: BTreeSet<OpId> = tasks.iter().flat_map(|task| task.ops.iter().copied()).collect();
-    let is_update = |item: &Item| matches!(item, Item::Execute(op) if ops.contains(op));
+    let of_host = |item: &Item| match item {
+        Item::Execute(op) if ops.contains(op) => Some(*op),
+        _ => None,
+    };
+    let wait = |task: &usize| Item::wait(signals.ended[task], Why::Transfer);
     for block in &mut compute.blocks {
-        let Some(first) = block.items.iter().position(is_update) else { continue };
-        let last = block.items.iter().rposition(is_update).unwrap_or(first);
-        let ended = awaited.iter().map(|task| Item::wait(signals.ended[task], Why::Transfer));
-        block.items.splice(last..=last, ended);
-        block.items.insert(first, Item::SignalStep(signals.begins));
-        block.items.retain(|item| !is_update(item));
+        let Some(first) = block.items.iter().position(|item| of_host(item).is_some()) else { continue };
+        let last = block.items.iter().rposition(|item| of_host(item).is_some());
+        let instead = |(at, item): (usize, &Item)| {
+            let Some(op) = of_host(item) else { return vec![*item] };
+            let begins = (at == first).then_some(Item::SignalStep(signals.begins));
+            let reached = signals.reached.get(&op).copied().map(Item::SignalStep);
+            let here = needed.iter().filter(|&&task| tasks[task].ops.contains(&op)).map(wait);
+            let all = awaited.iter().filter(|_| Some(at) == last).map(wait);
+            begins.into_iter().chain(reached).chain(here).chain(all).collect()
+        };
+        block.items = block.items.iter().enumerate().flat_map(instead).collect();
     }
 }

@@ -15,6 +15,7 @@ mod memory;
 mod modules;
 mod offload;
 mod page_locked;
+mod paged_states;
 mod rejected;
 mod run_ahead;
 mod schedules;

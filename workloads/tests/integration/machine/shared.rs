@@ -2,8 +2,8 @@
 
 use hw_models::allocator::Request;
 use hw_models::settings::Count;
+use workloads::host_update::KeptParameters;
 use workloads::memory::{RankList, Ranks, Recorded};
-use workloads::model::hosted::KeptParameters;
 use workloads::model::transformer::{Fp8, Gather, Scaling, States};
 use workloads::passes::zero_infinity::ZeroInfinity;
 

@@ -3,7 +3,7 @@
 use hw_models::settings::{Count, Rate};
 use hw_models::storage::{Array, DriveSet, OffloadedStates};
 use proptest::prelude::*;
-use workloads::model::hosted::KeptParameters;
+use workloads::host_update::KeptParameters;
 use workloads::model::transformer::{AttentionKernel, Sharding, States};
 use workloads::names::{cause, kind};
 use workloads::passes::zero_infinity::ZeroInfinity;
