@@ -24,10 +24,12 @@ use crate::experiment::{Experiment, Point};
 use crate::plans::{self, Room};
 use crate::schema::{Fold, Scenario, Segments};
 
-/// Rounds in which a plan that fills the memory of GPUs is decided and simulated again.
-const ROUNDS_MAX: u64 = 6;
+/// Rounds in which a plan that fills the memory of GPUs is decided and simulated again, and those
+/// after which it is given up if none of them fits.
+const ROUNDS_MAX: u64 = 11;
+const ROUNDS_EVER: u64 = 14;
 /// Rounds of them in which less is left free than was enough.
-const HALVINGS_MAX: u32 = 1;
+const HALVINGS_MAX: u32 = 5;
 /// Events per activity at most: an activity begins, waits and ends.
 const EVENTS_PER_ACTIVITY: u64 = 8;
 
@@ -171,7 +173,10 @@ fn settled(first: Prepared, scenario: &Scenario, seed: u64) -> Result<(Prepared,
     let mut enough: Option<Vec<u64>> = None;
     let mut best: Option<(Prepared, RunSummary)> = None;
     let mut halvings = 0;
-    for round in 0..ROUNDS_MAX {
+    for round in 0..ROUNDS_EVER {
+        if round >= ROUNDS_MAX && best.is_some() {
+            break;
+        }
         // Each round leaves half as much again as the one before.
         let more = zip(&too_little, &lacking, |left, lacking| (left + lacking) * (2 + round) / 2);
         let fragments = match &enough {
@@ -198,6 +203,9 @@ fn settled(first: Prepared, scenario: &Scenario, seed: u64) -> Result<(Prepared,
             if least.is_none_or(|least| judged.summary.step_time().is_some_and(|time| time < least)) {
                 best = Some((next, judged.summary));
             }
+        } else if judged.lacking.is_empty() {
+            // It does not end in what is left, whatever the allocator would say.
+            enough = Some(fragments);
         } else {
             (too_little, lacking) = (fragments, judged.lacking);
         }
