@@ -77,7 +77,8 @@ pub enum HardwareError {
 }
 
 impl<'a> Hardware<'a> {
-    /// The first GPU of the machine, which stands for all of a machine with one kind: its name in the catalogue, and its entry.
+    /// The first GPU of the machine, which stands for all of a machine with one kind: its name in
+    /// the catalogue, and its entry.
     ///
     /// # Errors
     /// If there is none.
@@ -86,7 +87,8 @@ impl<'a> Hardware<'a> {
         first.map(|(name, gpu)| (name.as_str(), gpu)).ok_or(HardwareError::NoGpu)
     }
 
-    /// Cost of a copy from a GPU to a memory of its host beside its links, and of one back. `None`: unknown.
+    /// Cost of a copy from a GPU to a memory of its host beside its links, and of one back. `None`:
+    /// unknown.
     pub fn host_copies(&self, gpu: &Gpu, memory: HostMemory) -> Option<[CopyCost; 2]> {
         let starts = self.copies.get(gpu.pcie.of_copies())?;
         let cost = |direction| starts.cost(Copy { direction, memory, synchronised: false });
@@ -174,7 +176,8 @@ impl<'a> CostModels<'a> {
         };
         let generation = |kind| kinds.gpu(job.machine, kind).1.architecture.as_str();
         let generations: Vec<&str> = (0..kinds.count()).map(generation).collect();
-        let mut collectives = generations.iter().map(|of| hardware.collectives.model(of)).collect::<Result<Vec<_>, _>>()?;
+        let mut collectives =
+            generations.iter().map(|of| hardware.collectives.model(of)).collect::<Result<Vec<_>, _>>()?;
         if generations.len() > 1 {
             collectives.push(hardware.collectives.model_among(&generations)?);
         }
@@ -362,8 +365,8 @@ impl<'a> CostModels<'a> {
         })
     }
 
-    /// The speeds of all kernels at the first clock, then at the second, ...; the slowest stands for clocks that the GPUs of a
-    /// kernel have not.
+    /// The speeds of all kernels at the first clock, then at the second, ...; the slowest stands
+    /// for clocks that the GPUs of a kernel have not.
     pub(crate) fn speeds(&self) -> Vec<CapTable> {
         let clocks = self.gpus.iter().map(|gpu| gpu.devices.len()).max().unwrap_or(0);
         (0..clocks)

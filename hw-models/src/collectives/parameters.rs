@@ -224,8 +224,9 @@ impl CollectiveCatalogue {
 }
 
 impl CollectiveCatalogue {
-    /// Collectives among GPUs of several generations, for which libraries take the limits of the oldest (NCCL: the least
-    /// compute capability). What was measured among GPUs of one generation does not hold there.
+    /// Collectives among GPUs of several generations, for which libraries take the limits of the
+    /// oldest (NCCL: the least compute capability). What was measured among GPUs of one generation
+    /// does not hold there.
     ///
     /// # Errors
     /// When a generation is unknown.

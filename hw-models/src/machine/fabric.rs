@@ -14,8 +14,8 @@ use super::settings::AlikeNodes;
 use super::wiring::microseconds;
 use super::{Cluster, GPUS_MAX, MachineError};
 
-/// A fabric over the interfaces of nodes. Its parts are the leaves or rails, then the spine; its links are that of
-/// every interface, by (node, interface), then the uplink of every leaf or rail.
+/// A fabric over the interfaces of nodes. Its parts are the leaves or rails, then the spine; its
+/// links are that of every interface, by (node, interface), then the uplink of every leaf or rail.
 #[derive(Clone, Debug)]
 pub(super) struct FabricPlan {
     topology: Topology,
@@ -46,7 +46,8 @@ pub(super) struct Side {
     pub port_provenance: Provenance,
 }
 
-/// Interfaces of alike nodes: their entry of the catalogue, how many each node has, and how many nodes.
+/// Interfaces of alike nodes: their entry of the catalogue, how many each node has, and how many
+/// nodes.
 struct Interfaces<'a> {
     name: &'a str,
     nic: &'a Nic,
@@ -89,7 +90,9 @@ pub(super) fn plan(
     }
     let Some((name, fabric)) = found else {
         let node = &spec.node;
-        let text = format!("{count} nodes `{node}` need a `fabric`, and it has no usual one: name one of the catalogue");
+        let text = format!(
+            "{count} nodes `{node}` need a `fabric`, and it has no usual one: name one of the catalogue"
+        );
         return Err(vec![MachineError::of(node, text)]);
     };
     let outside =
@@ -118,7 +121,11 @@ fn constant(of: &str, name: &'static str, value: f64, provenance: &Provenance) -
 
 impl Side {
     /// Behind the interfaces of other nodes.
-    fn new(Interfaces { nic, each, nodes, .. }: &Interfaces<'_>, fabric: &Fabric, before: Option<&Self>) -> Self {
+    fn new(
+        Interfaces { nic, each, nodes, .. }: &Interfaces<'_>,
+        fabric: &Fabric,
+        before: Option<&Self>,
+    ) -> Self {
         // A port of a slower switch slows the interface.
         let share = (fabric.port_gbit_per_s / nic.rate_gbit_per_s).min(1.0);
         let first = before.map_or(0, |before| before.nodes.end);
@@ -164,10 +171,8 @@ impl FabricPlan {
                 constant(name, "latency_us", nic.latency_us, nic.sources.of("latency_us")),
             ]
         };
-        let of_fabric = [
-            ("oversubscription", fabric.oversubscription),
-            ("hop_latency_us", fabric.hop_latency_us),
-        ];
+        let of_fabric =
+            [("oversubscription", fabric.oversubscription), ("hop_latency_us", fabric.hop_latency_us)];
         let of_fabric = of_fabric.map(|(what, value)| constant(name, what, value, fabric.sources.of(what)));
         Self {
             topology: fabric.topology,

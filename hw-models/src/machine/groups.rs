@@ -1,4 +1,5 @@
-//! Groups of alike nodes. Only one node of a group is stored; numbers of parts and links of all its nodes are computed.
+//! Groups of alike nodes. Only one node of a group is stored; numbers of parts and links of all its
+//! nodes are computed.
 
 use crate::catalogue::Gpu;
 
@@ -84,7 +85,8 @@ impl Group {
 impl Groups {
     /// Nodes with the same number of GPUs, each graph repeated.
     pub(super) fn new(nodes: Vec<(NodeGraph, u32)>) -> Self {
-        let mut all = Self { groups: Vec::with_capacity(nodes.len()), kinds: Vec::new(), end: First::default() };
+        let mut all =
+            Self { groups: Vec::with_capacity(nodes.len()), kinds: Vec::new(), end: First::default() };
         for (graph, nodes) in nodes {
             let kinds = (0..graph.gpus.len()).map(|gpu| all.kind(&graph, gpu)).collect();
             let group = Group { graph, nodes, kinds, first: all.end };
@@ -151,8 +153,10 @@ impl Groups {
     /// The node of a part, and the number of the part there; nothing for parts of the fabric.
     pub(super) fn of_part(&self, part: PartId) -> Option<(NodeAt<'_>, u32)> {
         let group = self.last(|first| first.part <= part.0);
-        let (within, local) =
-            ((part.0 - group.first.part) / group.parts_per_node(), (part.0 - group.first.part) % group.parts_per_node());
+        let (within, local) = (
+            (part.0 - group.first.part) / group.parts_per_node(),
+            (part.0 - group.first.part) % group.parts_per_node(),
+        );
         (part.0 < self.end.part).then(|| (group.at(within), local))
     }
 

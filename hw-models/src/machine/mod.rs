@@ -1,7 +1,8 @@
 //! A machine: named parts and directed links, the routes over them, and what they are to the engine.
 //!
-//! A cluster is one node, repeated, or groups of such nodes, and a fabric between the nodes. One node of a group is stored;
-//! parts, links and names of the others are computed from their numbers, so that 16,384 GPUs cost as much as 8.
+//! A cluster is one node, repeated, or groups of such nodes, and a fabric between the nodes. One
+//! node of a group is stored; parts, links and names of the others are computed from their numbers,
+//! so that 16,384 GPUs cost as much as 8.
 //!
 //! ```text
 //!   node[0].gpu[0] = node[0].nvswitch          up and down: all NVLinks of the GPU
@@ -189,7 +190,8 @@ impl Machine {
         (self.node(index / self.gpus_per_node()), index % self.gpus_per_node())
     }
 
-    /// Different GPUs of the machine in the order of their first numbers: names and entries of the catalogue.
+    /// Different GPUs of the machine in the order of their first numbers: names and entries of the
+    /// catalogue.
     pub fn gpu_kinds(&self) -> &[(String, Gpu)] {
         self.groups.kinds()
     }

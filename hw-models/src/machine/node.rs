@@ -14,8 +14,8 @@ use super::wiring::{Lanes, PARTS_MAX, Wiring};
 use super::{Choice, Cluster, Place, described};
 
 impl AlikeNodes {
-    /// Parts and wires of one of the nodes, whose parts that are described become entries of the catalogue. `None`: something is
-    /// wrong, and is among the errors.
+    /// Parts and wires of one of the nodes, whose parts that are described become entries of the
+    /// catalogue. `None`: something is wrong, and is among the errors.
     pub(super) fn build(
         &self,
         catalogue: &mut Cow<'_, Catalogue>,
@@ -25,7 +25,8 @@ impl AlikeNodes {
         let mut found = Vec::new();
         let graph = match described::of_cluster(catalogue, spec) {
             Ok(known) => {
-                let graph = build(&set::changed(&known, spec), spec).map_err(|wrong| found.extend(wrong)).ok();
+                let graph =
+                    build(&set::changed(&known, spec), spec).map_err(|wrong| found.extend(wrong)).ok();
                 found.extend(set::check(&known, spec, graph.as_ref()));
                 if let Cow::Owned(known) = known {
                     *catalogue = Cow::Owned(known);

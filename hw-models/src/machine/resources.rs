@@ -54,7 +54,8 @@ pub(super) struct Alone {
 
 impl Machine {
     /// A platform with the machine on it. GPUs have the memory that the catalogue leaves them
-    /// ([`crate::catalogue::Gpu::usable_bytes`]). `cause` says what time lost on a resource counts under.
+    /// ([`crate::catalogue::Gpu::usable_bytes`]). `cause` says what time lost on a resource counts
+    /// under.
     pub fn platform(&self, cause: impl Fn(ResourceKind) -> CauseId) -> (Platform, MachineResources) {
         let Alone { platform, resources, kinds } = self.alone();
         let (mut platform, resources) = (platform.clone(), resources.clone());

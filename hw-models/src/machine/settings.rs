@@ -52,8 +52,8 @@ pub struct Cluster {
     /// Another GPU than the node's own: its name in the catalogue, or a map that describes it.
     #[schemars(extend("examples" = ["a100-sxm4-80gb"]))]
     pub gpu: Option<Choice<GpuSettings>>,
-    /// Parts of every node that are not those of the catalogue: `gpu`, `nic`, `ssd`, `switch` and `memory` are all of a
-    /// kind, `gpu[3]` is a single one.
+    /// Parts of each of these nodes that are not those of the catalogue: `gpu`, `nic`, `ssd`,
+    /// `switch` and `memory` are all of a kind, `gpu[3]` is a single one.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub set: IndexMap<String, PartSettings>,
     /// Nodes of other kinds behind the first ones, group after group. All have as many GPUs.

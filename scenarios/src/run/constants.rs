@@ -10,7 +10,8 @@ use reports::summary::{Calibrated, ConstantOrigin};
 use crate::plans;
 use crate::schema::{Attention, Scenario, word};
 
-/// Constants of the machine's parts and links, then of the kernels of its GPUs; none for a scenario without machine.
+/// Constants of the machine's parts and links, then of the kernels of its GPUs; none for a scenario
+/// without machine.
 pub(super) fn constants(scenario: &Scenario) -> Vec<ConstantOrigin> {
     let Ok(machine) = plans::machine::of(scenario) else { return Vec::new() };
     let mut constants = of_machine(&machine);

@@ -1,4 +1,5 @@
-//! The drawing of a machine: one node of each kind, and the network switches that it is connected to.
+//! The drawing of a machine: one node of each kind, and the network switches that it is connected
+//! to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -19,7 +20,8 @@ pub(super) fn drawing(variants: &[(&str, Scenario)]) -> Option<MachineDrawing> {
     let settings = scenario.machine.as_ref()?;
     let of_group = |nodes: Range<u32>| {
         let placement = placement(scenario, &machine, nodes.start);
-        let differs = others.iter().any(|(_, other)| self::placement(other, &machine, nodes.start) != placement);
+        let differs =
+            others.iter().any(|(_, other)| self::placement(other, &machine, nodes.start) != placement);
         MachineDrawing {
             placement,
             placement_of: differs.then(|| (*first).to_owned()),

@@ -68,9 +68,9 @@ pub enum NotReplayed {
 }
 
 impl Ranks {
-    /// Memory that a rank of each stage needs by the end of its second step, in the order of the stages; of those that run out, the
-    /// one that needs most has a shortage. `recorded` goes by stage; of a stage beyond its end nothing is told. `framework` is
-    /// that of a stage.
+    /// Memory that a rank of each stage needs by the end of its second step, in the order of the
+    /// stages; of those that run out, the one that needs most has a shortage. `recorded` goes by
+    /// stage; of a stage beyond its end nothing is told. `framework` is that of a stage.
     ///
     /// # Errors
     /// Why that cannot be told.
@@ -227,7 +227,7 @@ struct Kind<'a> {
     waits: bool,
     capacity: u64,
     outside: Vec<(&'static str, u64)>,
-    /// What the framework adds on its GPUs.
+    /// Additions of the framework on its GPUs.
     framework: Framework,
 }
 

@@ -484,7 +484,7 @@ fn host_links(
     (0..job.extent.stages).map(links).collect()
 }
 
-/// What the first GPU of a stage gets of the way to its host (byte/s).
+/// Rate of the way between the first GPU of a stage and its host (byte/s).
 fn gpu_link(job: &Job<'_>, stage: u32) -> Result<f64, PlanError> {
     let machine = job.machine;
     let gpu = machine.gpu(job.gpu(stage, 0));

@@ -8,10 +8,12 @@ use super::{Job, Kinds};
 use crate::lower::Lowered;
 
 impl Job<'_> {
-    /// The different clocks of the job's GPUs of a kind, relative to that of their peak rates, the fastest first.
+    /// The different clocks of the job's GPUs of a kind, relative to that of their peak rates, the
+    /// fastest first.
     pub(crate) fn clocks(&self, kinds: &Kinds, kind: usize) -> Vec<f64> {
         let replicas = self.extent.replicas();
-        let ranks = kinds.stages_of(kind).flat_map(|stage| (0..replicas).map(move |replica| (stage, replica)));
+        let ranks =
+            kinds.stages_of(kind).flat_map(|stage| (0..replicas).map(move |replica| (stage, replica)));
         let mut clocks: Vec<f64> =
             ranks.map(|(stage, replica)| self.clock(self.gpu(stage, replica))).collect();
         clocks.sort_unstable_by(|a, b| b.total_cmp(a));

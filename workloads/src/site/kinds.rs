@@ -1,4 +1,5 @@
-//! Kinds of GPUs of a job: the ranks of a stage are on GPUs of one, those of another stage may be on GPUs of another.
+//! Kinds of GPUs of a job: the ranks of a stage are on GPUs of one, those of another stage may be
+//! on GPUs of another.
 
 use std::collections::BTreeMap;
 
@@ -100,7 +101,8 @@ fn kind_of_stage(
     Ok(kind)
 }
 
-/// A change of the order of ranks, or of their number, with which each stage is on GPUs of one kind.
+/// A change of the order of ranks, or of their number, with which each stage is on GPUs of one
+/// kind.
 fn remedy(machine: &Machine, extent: Extent) -> String {
     let orders = [
         ("sequential", Placement::Sequential),
@@ -127,8 +129,8 @@ fn remedy(machine: &Machine, extent: Extent) -> String {
     }
     let together = gpus.values().fold(0, |all, of_kind| gcd(all, of_kind.len()));
     format!(
-        "give each stage {together} ranks (tensor x context x data) and write `pipeline: {}`, or leave the others \
-         idle with `idle: allow`",
+        "write `pipeline: {}` and let tensor x context x data be {together}, or use GPUs of one kind alone and write \
+         `idle: allow`",
         machine.gpus() as usize / together
     )
 }

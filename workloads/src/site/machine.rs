@@ -173,8 +173,9 @@ impl Job<'_> {
 }
 
 impl Job<'_> {
-    /// Where the members of a kind of group `among` some stages are: those of the one that stands for all, with the rates of
-    /// the fastest that is spread like it, as links that are slower slow those that cross them and nobody else.
+    /// Where the members of a kind of group `among` some stages are: those of the one that stands
+    /// for all, with the rates of the fastest that is spread like it, as links that are slower slow
+    /// those that cross them and nobody else.
     ///
     /// # Errors
     /// If nothing joins two of them.
@@ -273,7 +274,8 @@ impl Job<'_> {
         Ok((inside, between))
     }
 
-    /// Hops that collectives of a kind of group `among` some stages cross: those of the one that stands for all.
+    /// Hops that collectives of a kind of group `among` some stages cross: those of the one that
+    /// stands for all.
     ///
     /// # Errors
     /// If nothing joins two of them.

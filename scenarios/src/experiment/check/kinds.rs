@@ -17,7 +17,8 @@ const PLACING: [&str; 5] = [
 ];
 
 impl Check<'_> {
-    /// Kinds of the GPUs of a model whose ranks have places. `None`: the GPUs of a stage differ, which is reported.
+    /// Kinds of the GPUs of a model whose ranks have places. `None`: the GPUs of a stage differ,
+    /// which is reported.
     pub(super) fn separated(&mut self, scenario: &Scenario, machine: &Machine) -> Option<Kinds> {
         let kinds = machine.gpu_kinds();
         if self.of_program && kinds.len() > 1 {

@@ -170,7 +170,7 @@ impl Check<'_> {
         }
     }
 
-    /// What may be used of a GPU's memory is no more than the largest has.
+    /// A limit of memory is no more than the largest GPU has.
     pub(super) fn limit(&mut self, scenario: &Scenario, gpus: &[(&str, &Gpu)]) {
         let largest = gpus.iter().map(|(_, gpu)| gpu.memory_gib).max_by(f64::total_cmp);
         let (Some(limit), Some(largest)) = (scenario.memory.limit, largest) else { return };
