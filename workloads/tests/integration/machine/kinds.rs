@@ -3,8 +3,8 @@
 use hw_models::machine::{Cluster, Degrade};
 use hw_models::settings::Count;
 use proptest::prelude::*;
-use sim_core::outcome::End;
 use sim_core::time::Time;
+use sim_core::{Options, simulate};
 use workloads::names::cause;
 use workloads::placement::Placement;
 use workloads::plan::{PlanError, TransformerPlan};
@@ -89,7 +89,10 @@ fn tensor_ranks_of_a_stage_communicate_as_among_their_own_gpus() {
 #[test]
 fn ranks_of_different_kinds_are_never_one() {
     for split in [[2, 2, 4], [1, 4, 4], [4, 4, 1]] {
-        world(A100, V100).completed(&plan(gpt(4), split, 4)).does_what_it_does_apart();
+        let Ran { lowered, run } = world(A100, V100).completed(&plan(gpt(4), split, 4));
+        let apart =
+            simulate(&lowered.platform, &lowered.program, &lowered.start, &Options::default()).unwrap();
+        assert_eq!((apart.time, &apart.streams), (run.time, &run.streams), "{split:?}");
     }
 }
 
@@ -121,8 +124,6 @@ fn memory_is_that_of_the_gpus_of_a_stage() {
         assert_eq!(capacities[1 - stage], 80);
         let short: Vec<u32> = built.shortfalls.iter().map(|short| short.stage).collect();
         assert_eq!(short, [stage as u32]);
-        let End::OutOfMemory(out) = &Ran::of(built.lowered).run.end else { panic!("stage {stage} fits") };
-        assert!(format!("{out:?}").contains("store"), "{out:?}");
     }
     assert!(world(A100, A100).build(&apart(8, 2)).unwrap().shortfalls.is_empty());
 }
