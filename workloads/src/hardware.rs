@@ -133,8 +133,7 @@ pub(crate) struct CostModels<'a> {
     hosts: HostRates,
     /// By kernel, its speeds at each clock of its GPUs.
     speeds: Vec<Vec<CapTable>>,
-    /// By number of clocks and rows of the tables.
-    known: BTreeMap<(usize, Vec<(u32, u64, u32)>), u32>,
+    known: BTreeMap<Speeds, u32>,
     pub(crate) channels: Vec<ChannelSpec>,
     shapes: BTreeMap<(Group, Scope), GroupShape>,
     /// Hops that collectives of a kind of group cross.
@@ -142,6 +141,9 @@ pub(crate) struct CostModels<'a> {
     /// From a stage to another, the way of the fastest replica.
     ways: BTreeMap<(u32, u32), Route>,
 }
+
+/// Number of clocks of a kernel, and the rows of its tables.
+type Speeds = (usize, Vec<(u32, u64, u32)>);
 
 /// Stages among which groups are alike: those of a kind of GPU, or behind the last kind all stages.
 type Scope = usize;

@@ -71,8 +71,8 @@ fn nodes_of_both_kinds_are_drawn_and_have_their_constants() {
 fn utilisation_is_of_what_all_gpus_could_do() {
     let run = step(NODES, &[]);
     let alone = |node: &str| {
-        let node = format!("machine.cluster={{ node: {node}, count: 2 }}");
-        step(NODES, &[&node])
+        let node = format!("machine.cluster.node={node}");
+        step(NODES, &[&node, "machine.cluster.count=2", "machine.cluster.more=[]"])
     };
     let peak = |run: &RunSummary| run.tokens_per_s.unwrap() / run.mfu.unwrap();
     let mean = f64::midpoint(peak(&alone("dgx-a100-80g")), peak(&alone("dgx-1v-32g")));
@@ -81,15 +81,10 @@ fn utilisation_is_of_what_all_gpus_could_do() {
 
 #[test]
 fn the_stage_on_the_smaller_gpus_runs_out() {
-    let larger = ["model.transformer.hidden=12288", "model.transformer.heads=96"];
-    let run =
-        step(NODES, &[&larger[..], &["machine.cluster.more.0.set={ gpu: { memory: 20 GiB } }"]].concat());
-    let failure = run.failure.unwrap();
-    assert!(
-        failure.message.contains("stage 1") || failure.message.contains("node[1]"),
-        "{}",
-        failure.message
-    );
+    let small = "machine.cluster.more=[{ node: dgx-1v-32g, count: 1, set: { gpu: { memory: 20 GiB } } }]";
+    let run = step(NODES, &["model.transformer.hidden=12288", "model.transformer.heads=96", small]);
+    let message = run.failure.expect("it does not fit").message;
+    assert!(message.contains("stage 1") && !message.contains("stage 0"), "{message}");
     assert!(step(NODES, &[]).fits);
 }
 
