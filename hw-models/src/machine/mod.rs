@@ -63,6 +63,9 @@ use settings::AlikeNodes;
 /// The most GPUs of a machine.
 pub const GPUS_MAX: u32 = 131_072;
 
+/// Groups of alike nodes that a cluster has at most, each of which is built by itself.
+const GROUPS_MAX: usize = 64;
+
 /// Named parts and directed links; see the [module](self).
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -95,7 +98,16 @@ impl Machine {
     pub fn build(catalogue: &Catalogue, spec: &Cluster) -> Result<Self, Vec<MachineError>> {
         let mut errors = degrade::unclear(&spec.degrade);
         let (mut catalogue, mut groups) = (Cow::Borrowed(catalogue), Vec::new());
-        for nodes in spec.groups() {
+        let alike = spec.groups();
+        if alike.len() > GROUPS_MAX {
+            let text = format!(
+                "{} groups of nodes are more than the {GROUPS_MAX} of a cluster: write alike nodes as one line",
+                alike.len()
+            );
+            errors.push(MachineError::of_setting("more", text));
+            return Err(errors);
+        }
+        for nodes in alike {
             let built = nodes.build(&mut catalogue, &mut errors);
             groups.push((nodes, built));
         }

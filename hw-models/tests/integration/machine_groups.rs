@@ -79,4 +79,7 @@ fn a_line_that_is_wrong_is_the_place_of_the_error() {
     assert_eq!(unknown[0].place, Place::Name("dgx-9".to_owned()));
     let many = errors("{ node: dgx-a100-80g, count: 16000, more: [{ node: dgx-1v-32g, count: 16000 }] }");
     assert!(many[0].to_string().contains("256000 GPUs are more"), "{}", many[0]);
+    let lines = "{ node: dgx-1v-32g, count: 1 }, { node: dgx-a100-80g, count: 1 }, ".repeat(40);
+    let lines = errors(&format!("{{ node: dgx-a100-80g, count: 1, more: [{lines}] }}"));
+    assert_eq!(lines[0].place, Place::Setting("more".to_owned()));
 }
