@@ -6,7 +6,7 @@ use hw_models::provenance::Origin;
 use crate::chain::Hop;
 use crate::cost::boundary;
 use crate::graph::operator::{CollectiveKind, Group, Role};
-use crate::graph::{OpGraph, OpId, OperatorId, StorageId};
+use crate::graph::{Op, OpGraph, OpId, OperatorId, StorageId};
 use crate::transfer::Medium;
 
 /// What an activity does.
@@ -100,9 +100,10 @@ pub enum Communication {
 /// The accounts of all tasks of a plan on a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accounts {
-    /// By operator of the graph, an index into `operators`.
-    pub(crate) operator_of: Vec<OperatorId>,
-    pub(crate) operators: Vec<Account>,
+    /// By operator of the graph, its kind of GPU and an index into `operators` of that kind.
+    pub(crate) operator_of: Vec<(u32, OperatorId)>,
+    /// By kind of GPU.
+    pub(crate) operators: Vec<Vec<Account>>,
     /// By [`boundary`].
     pub(crate) messages: Vec<Account>,
     /// Of copies between partner stages, the weakest of all pairs.
@@ -114,9 +115,10 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// The same of the operators of a graph, by their work.
-    pub(crate) fn of_graph(self, graph: &OpGraph) -> Self {
-        Self { operator_of: graph.ops().iter().map(|op| op.operator).collect(), ..self }
+    /// Accounts of the operators of a graph, by their work and by the kind of GPU of each stage.
+    pub(crate) fn of_graph(self, graph: &OpGraph, kinds: &[u32]) -> Self {
+        let of = |op: &Op| (kinds[op.stage as usize], op.operator);
+        Self { operator_of: graph.ops().iter().map(of).collect(), ..self }
     }
 
     /// The account of a task.
@@ -128,7 +130,10 @@ impl Accounts {
             origin,
         };
         match kind {
-            TaskKind::Operator(op) => self.operators[self.operator_of[op.0 as usize].0 as usize],
+            TaskKind::Operator(op) => {
+                let (kind, operator) = self.operator_of[op.0 as usize];
+                self.operators[kind as usize][operator.0 as usize]
+            }
             TaskKind::Message(hop) => self.messages[boundary(hop)],
             TaskKind::Transfer { medium, returns, .. } => {
                 let way = if returns { [medium, Medium::HBM] } else { [Medium::HBM, medium] };
@@ -201,7 +206,7 @@ impl Communication {
     /// Whether only ranks of one stage take part.
     pub const fn within_stage(self) -> bool {
         match self {
-            Self::Collective(group, _) => !matches!(group, Group::Embedding | Group::Model),
+            Self::Collective(group, _) => group.is_within_stage(),
             Self::Message | Self::Eviction | Self::Load => false,
             Self::Offload
             | Self::Reload

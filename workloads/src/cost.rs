@@ -15,16 +15,18 @@ use crate::transfer::Medium;
 /// Costs for lowering.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CostBook {
-    /// What each work takes, indexed by [`OperatorId`](crate::graph::OperatorId).
-    pub operators: Vec<OpCost>,
+    /// By stage, the kind of its GPUs.
+    pub kinds: Vec<u32>,
+    /// Costs of each work on each kind of GPU, indexed by [`OperatorId`](crate::graph::OperatorId).
+    pub operators: Vec<Vec<OpCost>>,
     /// Speeds of kernels over the SMs they are given, in bytes of HBM per second.
     pub speeds: Vec<CapTable>,
     /// A message across the boundary after each stage, see [`CostBook::message`].
     pub messages: Vec<Message>,
     /// By stage, the speed of a copy from it to its partner `p - 1 - s` when nothing contends.
     pub copies: Vec<Rate>,
-    /// Costs of a copy to a tier beside its links, and of one back.
-    pub tier_copies: BTreeMap<Medium, [CopyCost; 2]>,
+    /// By kind of GPU, costs of a copy to a tier beside its links, and of one back.
+    pub tier_copies: Vec<BTreeMap<Medium, [CopyCost; 2]>>,
     /// By stage, what copies of activations from its first GPU to its host take, and those back; none where nobody knows.
     pub host_links: Vec<HostLinks>,
     /// What issuing costs the host; none: it is never late.
@@ -142,7 +144,7 @@ impl Message {
 impl CostBook {
     /// What an operator takes.
     pub fn of(&self, op: &Op) -> &OpCost {
-        &self.operators[op.operator.0 as usize]
+        &self.operators[self.kinds[op.stage as usize] as usize][op.operator.0 as usize]
     }
 
     /// Duration of an operator when nothing contends.
@@ -204,6 +206,15 @@ impl CostBook {
             }
             (issued, lead)
         })
+    }
+
+    /// Costs of a copy from a stage to a tier beside its links, and of one back.
+    ///
+    /// # Panics
+    /// If nobody knows them.
+    pub fn tier_copies(&self, stage: u32, medium: Medium) -> [CopyCost; 2] {
+        let of_kind = &self.tier_copies[self.kinds[stage as usize] as usize];
+        *of_kind.get(&medium).expect("who offloads knows what copies cost")
     }
 
     /// The links between a stage and its host.

@@ -30,7 +30,7 @@ use crate::memo::Memo;
 use crate::model::reuse::Reuse;
 use crate::model::transformer::{Collective, CollectiveKind, Group, HostWork, HostWorkKind, Operator, Work};
 use crate::plan::Launch;
-use crate::site::{ChannelSpec, Job};
+use crate::site::{ChannelSpec, Job, Kinds};
 
 use devices::{Device, DeviceKind};
 
@@ -77,38 +77,35 @@ pub enum HardwareError {
 }
 
 impl<'a> Hardware<'a> {
-    /// The GPU of the machine, and its name in the catalogue. All are alike.
+    /// The first GPU of the machine, which stands for all of a machine with one kind: its name in
+    /// the catalogue, and its entry.
     ///
     /// # Errors
     /// If there is none.
     pub fn gpu(&self) -> Result<(&'a str, &'a Gpu), HardwareError> {
-        let first = (self.machine.gpus() > 0).then(|| self.machine.gpu(0)).ok_or(HardwareError::NoGpu)?;
-        let model = self.machine.part(first).model.ok_or(HardwareError::NoGpu)?;
-        let gpu = self.machine.gpu_model(first).ok_or(HardwareError::NoGpu)?;
-        Ok((model, gpu))
+        let first = self.machine.gpu_kinds().first();
+        first.map(|(name, gpu)| (name.as_str(), gpu)).ok_or(HardwareError::NoGpu)
     }
 
-    /// What a copy from a GPU to a memory of its host asks for beside its links, and one back; none where nobody knows.
-    pub fn host_copies(&self, memory: HostMemory) -> Option<[CopyCost; 2]> {
-        let (_, gpu) = self.gpu().ok()?;
+    /// Cost of a copy from a GPU to a memory of its host beside its links, and of one back. `None`:
+    /// unknown.
+    pub fn host_copies(&self, gpu: &Gpu, memory: HostMemory) -> Option<[CopyCost; 2]> {
         let starts = self.copies.get(gpu.pcie.of_copies())?;
         let cost = |direction| starts.cost(Copy { direction, memory, synchronised: false });
         Some([cost(Direction::FromDevice), cost(Direction::ToDevice)])
     }
 
-    /// The kernels of the machine's GPU in a training run, at a clock relative to that of its peak rates.
+    /// The kernels of a GPU in a training run, at a clock relative to that of its peak rates.
     ///
     /// # Errors
     /// When there are no kernel parameters for its generation.
-    pub fn kernel_model(&self, clock: f64) -> Result<KernelModel, HardwareError> {
-        let (name, gpu) = self.gpu()?;
+    pub fn kernel_model(&self, (name, gpu): (&str, &Gpu), clock: f64) -> Result<KernelModel, HardwareError> {
         let parameters = self.kernels.of(name, gpu)?.in_training(self.libraries);
         Ok(KernelModel::new(GpuFacts::of(gpu, clock), parameters))
     }
 
-    /// Kernels of the machine's GPU, with their known costs.
-    fn device(&self, clock: f64) -> Result<Arc<Device>, HardwareError> {
-        let (name, gpu) = self.gpu()?;
+    /// Kernels of a GPU, with their known costs.
+    fn device(&self, (name, gpu): (&str, &Gpu), clock: f64) -> Result<Arc<Device>, HardwareError> {
         let kind = DeviceKind {
             name: name.to_owned(),
             like: gpu.like.clone(),
@@ -117,7 +114,7 @@ impl<'a> Hardware<'a> {
             libraries: self.libraries,
         };
         let nothing = Memo::default();
-        self.memo.unwrap_or(&nothing).devices.get(kind, || self.kernel_model(clock))
+        self.memo.unwrap_or(&nothing).devices.get(kind, || self.kernel_model((name, gpu), clock))
     }
 }
 
@@ -125,51 +122,76 @@ impl<'a> Hardware<'a> {
 #[derive(Debug)]
 pub(crate) struct CostModels<'a> {
     pub(crate) job: &'a Job<'a>,
-    /// By clock, the fastest first.
-    kernels: Vec<Arc<Device>>,
-    pub(crate) collectives: CollectiveModel,
+    kinds: &'a Kinds,
+    /// By kind of GPU.
+    gpus: Vec<GpuModels>,
+    /// By [`Scope`].
+    collectives: Vec<CollectiveModel>,
     /// Between a kernel and the one before.
     gap: Time,
-    /// What HBM gives all kernels together.
-    hbm: Rate,
-    /// What copies of what hosts exchange with their GPUs ask for beside their links, and back.
-    host_copies: Option<[CopyCost; 2]>,
     /// What limits hosts that update.
     hosts: HostRates,
-    /// By kernel, its speeds at each clock.
+    /// By kernel, its speeds at each clock of its GPUs.
     speeds: Vec<Vec<CapTable>>,
-    known: BTreeMap<Vec<(u32, u64, u32)>, u32>,
+    known: BTreeMap<Speeds, u32>,
     pub(crate) channels: Vec<ChannelSpec>,
-    shapes: BTreeMap<Group, GroupShape>,
+    shapes: BTreeMap<(Group, Scope), GroupShape>,
     /// Hops that collectives of a kind of group cross.
-    hops: BTreeMap<Group, Vec<Route>>,
+    hops: BTreeMap<(Group, Scope), Vec<Route>>,
     /// From a stage to another, the way of the fastest replica.
     ways: BTreeMap<(u32, u32), Route>,
 }
 
+/// Number of clocks of a kernel, and the rows of its tables.
+type Speeds = (usize, Vec<(u32, u64, u32)>);
+
+/// Stages among which groups are alike: those of a kind of GPU, or behind the last kind all stages.
+type Scope = usize;
+
+/// Kernels and copies of a kind of GPU.
+#[derive(Debug)]
+struct GpuModels {
+    /// By clock, the fastest first.
+    devices: Vec<Arc<Device>>,
+    /// Bandwidth of its memory for all kernels together.
+    hbm: Rate,
+    /// Costs of copies that hosts exchange with it beside their links, and back.
+    host_copies: Option<[CopyCost; 2]>,
+}
+
 impl<'a> CostModels<'a> {
     pub(crate) fn new(
-        job: &'a Job<'a>,
+        (job, kinds): (&'a Job<'a>, &'a Kinds),
         hardware: &Hardware<'_>,
         launch: Launch,
         hosts: HostRates,
         exchanged: HostMemory,
     ) -> Result<Self, HardwareError> {
-        let (_, gpu) = hardware.gpu()?;
+        let models = |kind| {
+            let gpu = kinds.gpu(job.machine, kind);
+            let devices = job.clocks(kinds, kind).into_iter().map(|clock| hardware.device(gpu, clock));
+            Ok::<_, HardwareError>(GpuModels {
+                devices: devices.collect::<Result<_, _>>()?,
+                hbm: Rate::per_second(gpu.1.bandwidth_gb_per_s * 1e9),
+                host_copies: hardware.host_copies(gpu.1, exchanged),
+            })
+        };
+        let generation = |kind| kinds.gpu(job.machine, kind).1.architecture.as_str();
+        let generations: Vec<&str> = (0..kinds.count()).map(generation).collect();
+        let mut collectives =
+            generations.iter().map(|of| hardware.collectives.model(of)).collect::<Result<Vec<_>, _>>()?;
+        if generations.len() > 1 {
+            collectives.push(hardware.collectives.model_among(&generations)?);
+        }
         Ok(Self {
             job,
-            kernels: job
-                .clocks()
-                .into_iter()
-                .map(|clock| hardware.device(clock))
-                .collect::<Result<_, _>>()?,
-            collectives: hardware.collectives.model(&gpu.architecture)?,
+            kinds,
+            gpus: (0..kinds.count()).map(models).collect::<Result<_, _>>()?,
+            collectives,
             gap: match launch {
                 Launch::Eager | Launch::Free => hardware.host.gap_in_stream.time(),
                 Launch::Graph => hardware.host.gap_in_graph.time(),
             },
-            hbm: Rate::per_second(gpu.bandwidth_gb_per_s * 1e9),
-            host_copies: hardware.host_copies(exchanged),
             hosts,
             speeds: Vec::new(),
             known: BTreeMap::new(),
@@ -180,31 +202,33 @@ impl<'a> CostModels<'a> {
         })
     }
 
-    /// What an operator takes, which reads some of its tensors again.
+    /// Cost on a kind of GPU of an operator that reads some of its tensors again.
     pub(crate) fn operator(
         &mut self,
+        kind: usize,
         operator: &Operator,
         reused: &[Reuse],
     ) -> Result<OpCost, HardwareError> {
         if let Work::Collective(collective) = &operator.work {
-            return self.collective(collective);
+            return self.collective(kind, collective);
         }
         match operator.work {
-            Work::Transfer(transfer) => return Ok(self.transfer(transfer)),
+            Work::Transfer(transfer) => return Ok(self.transfer(kind, transfer)),
             Work::Host(work) => return Ok(self.host(work)),
             _ => {}
         }
-        let costs = self.kernels.iter().filter_map(|device| device.cost(&operator.work, reused).transpose());
+        let devices = self.gpus[kind].devices.iter();
+        let costs = devices.filter_map(|device| device.cost(&operator.work, reused).transpose());
         let costs = costs.collect::<Result<Vec<_>, KernelError>>()?;
         let fastest = costs.first().ok_or(HardwareError::NoGpu)?;
-        let speed = self.speed(&costs, fastest.bytes);
+        let speed = self.speed(kind, &costs, fastest.bytes);
         let fixed = self.gap.saturating_add(fastest.fixed);
         Ok(OpCost::Kernel { fixed, bytes: fastest.bytes, speed, sms: fastest.sms_wanted })
     }
 
     /// Cost of a copy between tiers: those of copy engines start, those of drives do not.
-    fn transfer(&self, TierCopy { from, to, bytes, .. }: TierCopy) -> OpCost {
-        let by_engine = |way: usize| self.host_copies.map(|copies| copies[way]);
+    fn transfer(&self, kind: usize, TierCopy { from, to, bytes, .. }: TierCopy) -> OpCost {
+        let by_engine = |way: usize| self.gpus[kind].host_copies.map(|copies| copies[way]);
         let copy = match (from, to) {
             (Medium::HBM, _) => by_engine(0),
             (_, Medium::HBM) => by_engine(1),
@@ -232,7 +256,8 @@ impl<'a> CostModels<'a> {
         }
         let (machine, route) = (self.job.machine, self.way(from, to)?);
         let (path, bytes_per_s) = (path(route), machine.bytes_per_s(route));
-        let cost = self.collectives.point_to_point(path, bytes_per_s);
+        // All generations send messages alike.
+        let cost = self.collectives[0].point_to_point(path, bytes_per_s);
         Ok(Message { latency: cost.latency, bytes, cap: Rate::per_second(cost.bytes_per_s) })
     }
 
@@ -244,46 +269,76 @@ impl<'a> CostModels<'a> {
         })
     }
 
+    /// Stages among which groups are like that of a stage on a kind of GPU.
+    fn scope(&self, kind: usize, group: Group) -> Scope {
+        if group.is_within_stage() { kind } else { self.across() }
+    }
+
+    /// All stages.
+    fn across(&self) -> Scope {
+        self.collectives.len() - 1
+    }
+
+    /// Collectives among ranks of all stages.
+    pub(crate) fn collectives_across(&self) -> &CollectiveModel {
+        &self.collectives[self.across()]
+    }
+
+    /// Bytes of the buffers of a communicator of a kind of group, on a rank of a stage.
+    pub(crate) fn buffers(&mut self, stage: u32, group: Group) -> Result<u64, HardwareError> {
+        let scope = self.scope(self.kinds.of_stage(stage), group);
+        let shape = self.shape(scope, group)?;
+        Ok(self.collectives[scope].collective_buffers(&shape))
+    }
+
     /// Hops that collectives of a kind of group cross.
-    fn hops_of(&mut self, group: Group) -> Result<&[Route], HardwareError> {
-        Ok(match self.hops.entry(group) {
+    fn hops_of(&mut self, scope: Scope, group: Group) -> Result<&[Route], HardwareError> {
+        let is_among = among(self.kinds, scope);
+        Ok(match self.hops.entry((group, scope)) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => unknown.insert(self.job.hops_of(group)?.collect()),
+            Entry::Vacant(unknown) => unknown.insert(self.job.hops_of(group, is_among)?.collect()),
         })
     }
 
     /// Where the members of a kind of group are.
-    pub(crate) fn shape(&mut self, group: Group) -> Result<GroupShape, HardwareError> {
-        Ok(match self.shapes.entry(group) {
+    fn shape(&mut self, scope: Scope, group: Group) -> Result<GroupShape, HardwareError> {
+        let is_among = among(self.kinds, scope);
+        Ok(match self.shapes.entry((group, scope)) {
             Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(unknown) => *unknown.insert(self.job.shape(group)?),
+            Entry::Vacant(unknown) => *unknown.insert(self.job.shape(group, is_among)?),
         })
     }
 
-    /// What a collective costs its group.
-    fn planned(&mut self, collective: &Collective) -> Result<CollectivePlan, HardwareError> {
-        let shape = self.shape(collective.group)?;
+    /// Cost of a collective for its group.
+    fn planned(&mut self, kind: usize, collective: &Collective) -> Result<CollectivePlan, HardwareError> {
+        let scope = self.scope(kind, collective.group);
+        let shape = self.shape(scope, collective.group)?;
+        let model = &self.collectives[scope];
         let kind = match collective.kind {
             CollectiveKind::AllReduce => collectives::CollectiveKind::AllReduce,
             CollectiveKind::AllGather => collectives::CollectiveKind::AllGather,
             CollectiveKind::ReduceScatter => collectives::CollectiveKind::ReduceScatter,
             CollectiveKind::AllToAll => collectives::CollectiveKind::AllToAll,
             CollectiveKind::SendReceive => {
-                return Ok(collectives::send_receive(&self.collectives, &shape, collective.bytes));
+                return Ok(collectives::send_receive(model, &shape, collective.bytes));
             }
         };
         let call = collectives::Collective { kind, bytes: collective.bytes };
-        Ok(collectives::plan(&self.collectives, &shape, &call))
+        Ok(collectives::plan(model, &shape, &call))
     }
 
-    fn collective(&mut self, collective: &Collective) -> Result<OpCost, HardwareError> {
+    fn collective(&mut self, kind: usize, collective: &Collective) -> Result<OpCost, HardwareError> {
         let phases = collective.phases(self.job.extent.sharing);
-        let phases = phases.map(|phase| self.collective_phase(&phase));
+        let phases = phases.map(|phase| self.collective_phase(kind, &phase));
         phases.collect::<Result<_, _>>().map(OpCost::Collective)
     }
 
-    fn collective_phase(&mut self, collective: &Collective) -> Result<CollectivePhase, HardwareError> {
-        let plan = self.planned(collective)?;
+    fn collective_phase(
+        &mut self,
+        kind: usize,
+        collective: &Collective,
+    ) -> Result<CollectivePhase, HardwareError> {
+        let plan = self.planned(kind, collective)?;
         let spec = ChannelSpec {
             group: collective.group,
             inside: plan.inside,
@@ -301,22 +356,30 @@ impl<'a> CostModels<'a> {
 
     /// The speeds of a kernel that moves `bytes`. At another clock another tile may be best, with other traffic: it is as
     /// fast as if it moved `bytes` in the same time.
-    fn speed(&mut self, costs: &[Arc<KernelCost>], bytes: u64) -> u32 {
-        let tables: Vec<CapTable> = costs.iter().map(|cost| cost.speeds(bytes, self.hbm)).collect();
+    fn speed(&mut self, kind: usize, costs: &[Arc<KernelCost>], bytes: u64) -> u32 {
+        let hbm = self.gpus[kind].hbm;
+        let tables: Vec<CapTable> = costs.iter().map(|cost| cost.speeds(bytes, hbm)).collect();
         let rows = tables.iter().flat_map(|table| &table.rows);
         let key = rows.map(|row| (row.units, row.cap.0, row.waves)).collect();
-        *self.known.entry(key).or_insert_with(|| {
+        *self.known.entry((tables.len(), key)).or_insert_with(|| {
             self.speeds.push(tables);
             self.speeds.len() as u32 - 1
         })
     }
 
-    /// The speeds of all kernels at the first clock, then at the second, ...
+    /// The speeds of all kernels at the first clock, then at the second, ...; the slowest stands
+    /// for clocks that the GPUs of a kernel have not.
     pub(crate) fn speeds(&self) -> Vec<CapTable> {
-        (0..self.kernels.len())
-            .flat_map(|clock| self.speeds.iter().map(move |by| by[clock].clone()))
+        let clocks = self.gpus.iter().map(|gpu| gpu.devices.len()).max().unwrap_or(0);
+        (0..clocks)
+            .flat_map(|clock| self.speeds.iter().map(move |by| by[clock.min(by.len() - 1)].clone()))
             .collect()
     }
+}
+
+/// Tells whether a stage is among those of a scope.
+fn among(kinds: &Kinds, scope: Scope) -> impl Fn(u32) -> bool {
+    move |stage| scope == kinds.count() || kinds.of_stage(stage) == scope
 }
 
 /// What the constants of messages tell apart of a route.

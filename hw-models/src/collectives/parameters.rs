@@ -223,6 +223,25 @@ impl CollectiveCatalogue {
     }
 }
 
+impl CollectiveCatalogue {
+    /// Collectives among GPUs of several generations, for which libraries take the limits of the
+    /// oldest (NCCL: the least compute capability). What was measured among GPUs of one generation
+    /// does not hold there.
+    ///
+    /// # Errors
+    /// When a generation is unknown.
+    pub fn model_among(&self, generations: &[&str]) -> Result<CollectiveModel, CollectiveError> {
+        let age = |generation: &&&str| {
+            let name = self.same_as.get(**generation).map_or(**generation, String::as_str);
+            self.generations.get_index_of(name)
+        };
+        let oldest = generations.iter().min_by_key(age).copied().unwrap_or_default();
+        let model = self.model(oldest)?;
+        let is_alone = generations.iter().all(|&generation| generation == oldest);
+        Ok(if is_alone { model } else { CollectiveModel { tables: Vec::new(), ..model } })
+    }
+}
+
 impl MeasuredTable {
     /// Whether another one is of the same collective in the same groups.
     pub fn is_of_the_same(&self, other: &Self) -> bool {

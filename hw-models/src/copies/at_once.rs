@@ -39,7 +39,7 @@ pub fn rates_at_once(machine: &Machine, streams: &[CopyStream]) -> Result<Vec<f6
 pub fn rate_beside(machine: &Machine, streams: &[CopyStream], timed: usize) -> Result<f64, NoRoute> {
     let mut program = Program::default();
     let cause = program.cause("copies");
-    let (mut platform, resources) = machine.platform(None, |_: ResourceKind| cause);
+    let (mut platform, resources) = machine.platform(|_: ResourceKind| cause);
     let mut transfers = Transfers::new(machine, cause);
     for (number, stream) in streams.iter().enumerate() {
         let route = match stream.stops[..] {

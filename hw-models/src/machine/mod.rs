@@ -1,7 +1,8 @@
 //! A machine: named parts and directed links, the routes over them, and what they are to the engine.
 //!
-//! A cluster is one node, repeated, and a fabric between the nodes. Only the node is stored; parts, links and names of the
-//! others are computed from their numbers, so that 16,384 GPUs cost as much as 8.
+//! A cluster is one node, repeated, or groups of such nodes, and a fabric between the nodes. One
+//! node of a group is stored; parts, links and names of the others are computed from their numbers,
+//! so that 16,384 GPUs cost as much as 8.
 //!
 //! ```text
 //!   node[0].gpu[0] = node[0].nvswitch          up and down: all NVLinks of the GPU
@@ -17,6 +18,7 @@ mod described;
 mod error;
 mod fabric;
 mod graph;
+mod groups;
 mod names;
 mod node;
 mod part;
@@ -40,28 +42,34 @@ pub use resources::{GpuResources, MachineResources, ResourceKind};
 pub use rings::Rings;
 pub use route::{Route, RouteKind};
 pub use settings::{
-    Cluster, Degrade, Ends, PartLink, PartSettings, Parts, Settings, SingleNode, SocketMemory, Under,
+    Cluster, Degrade, Ends, MoreNodes, PartLink, PartSettings, Parts, Settings, SingleNode, SocketMemory,
+    Under,
 };
 pub use transfers::{Transfers, join};
 
-use std::ops::RangeInclusive;
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::OnceLock;
 
-use crate::catalogue::{Catalogue, Gpu, LinkKind, Ssd, look_up};
+use crate::catalogue::{Catalogue, Gpu, LinkKind, Ssd};
 
 use degrade::Slowed;
 use fabric::FabricPlan;
 use graph::NodeGraph;
+use groups::{Groups, NodeAt};
 use resources::Alone;
+use settings::AlikeNodes;
 
 /// The most GPUs of a machine.
 pub const GPUS_MAX: u32 = 131_072;
 
+/// Groups of alike nodes that a cluster has at most, each of which is built by itself.
+const GROUPS_MAX: usize = 64;
+
 /// Named parts and directed links; see the [module](self).
 #[derive(Clone, Debug)]
 pub struct Machine {
-    graph: NodeGraph,
-    nodes: u32,
+    groups: Groups,
     fabric: Option<FabricPlan>,
     slowed: Slowed,
     /// Whether names begin with `node[i].`; spelled-out parts have the names they were given.
@@ -89,23 +97,29 @@ impl Machine {
     /// All that is wrong with the description.
     pub fn build(catalogue: &Catalogue, spec: &Cluster) -> Result<Self, Vec<MachineError>> {
         let mut errors = degrade::unclear(&spec.degrade);
-        let catalogue = match described::of_cluster(catalogue, spec) {
-            Ok(catalogue) => catalogue,
-            Err(found) => {
-                errors.extend(found);
-                return Err(errors);
-            }
-        };
-        let changed = set::changed(&catalogue, spec);
-        let graph = node::build(&changed, spec).map_err(|found| errors.extend(found)).ok();
-        errors.extend(set::check(&catalogue, spec, graph.as_ref()));
-        let size = within_limits(spec, graph.as_ref().map_or(0, |graph| graph.gpus.len()));
-        let fabric = fabric(&changed, spec, graph.as_ref());
-        if let (Some(graph), Ok(())) = (graph, &size) {
+        let (mut catalogue, mut groups) = (Cow::Borrowed(catalogue), Vec::new());
+        let alike = spec.groups();
+        if alike.len() > GROUPS_MAX {
+            let text = format!(
+                "{} groups of nodes are more than the {GROUPS_MAX} of a cluster: write alike nodes as one line",
+                alike.len()
+            );
+            errors.push(MachineError::of_setting("more", text));
+            return Err(errors);
+        }
+        for nodes in alike {
+            let built = nodes.build(&mut catalogue, &mut errors);
+            groups.push((nodes, built));
+        }
+        let graphs: Vec<(&AlikeNodes, Option<&NodeGraph>)> =
+            groups.iter().map(|(nodes, graph)| (nodes, graph.as_ref())).collect();
+        let size = sizes(&graphs);
+        let fabric = fabric::plan(&catalogue, spec, &graphs);
+        if graphs.iter().all(|(_, graph)| graph.is_some()) && size.is_ok() {
             let network = fabric.as_ref().ok().cloned().flatten();
-            let slowed = Slowed::default();
-            let (nodes, alone) = (spec.nodes(), OnceLock::new());
-            let mut machine = Self { graph, nodes, fabric: network, slowed, numbered_nodes: true, alone };
+            let nodes = groups.into_iter().filter_map(|(nodes, graph)| Some((graph?, nodes.count())));
+            let (groups, slowed, alone) = (Groups::new(nodes.collect()), Slowed::default(), OnceLock::new());
+            let mut machine = Self { groups, fabric: network, slowed, numbered_nodes: true, alone };
             // Where the network is not known, nor are its parts.
             let known = |line: &&Degrade| fabric.is_ok() || !line.name().contains("fabric.");
             errors.extend(machine.degrade(spec.degrade.iter().filter(known)));
@@ -138,30 +152,39 @@ impl Machine {
                 return Err(errors);
             }
         };
-        let (slowed, alone) = (Slowed::default(), OnceLock::new());
-        let mut machine = Self { graph, nodes: 1, fabric: None, slowed, numbered_nodes: false, alone };
+        let (groups, slowed, alone) = (Groups::new(vec![(graph, 1)]), Slowed::default(), OnceLock::new());
+        let mut machine = Self { groups, fabric: None, slowed, numbered_nodes: false, alone };
         errors.extend(machine.degrade(&spec.degrade));
         if errors.is_empty() { Ok(machine) } else { Err(errors) }
     }
 
     /// Number of nodes.
     pub fn nodes(&self) -> u32 {
-        self.nodes
+        self.groups.nodes()
     }
 
-    /// GPUs of one node.
+    /// Ranges of nodes that are alike, in order.
+    pub fn alike_nodes(&self) -> impl Iterator<Item = Range<u32>> + '_ {
+        let firsts = self.groups.firsts().enumerate();
+        firsts.map(|(group, first)| first.number..first.number + self.groups.nodes_of(group))
+    }
+
+    /// GPUs of one node; every node has as many.
     pub fn gpus_per_node(&self) -> u32 {
-        self.graph.gpus.len() as u32
+        self.groups.gpus_per_node()
     }
 
-    /// Network interfaces of one node.
-    pub fn nics_per_node(&self) -> u32 {
-        self.graph.nics.len() as u32
+    /// Network interfaces of a node.
+    ///
+    /// # Panics
+    /// If there are fewer nodes.
+    pub fn nics_of_node(&self, node: u32) -> u32 {
+        self.node(node).graph.nics.len() as u32
     }
 
     /// Number of GPUs.
     pub fn gpus(&self) -> u32 {
-        self.nodes * self.gpus_per_node()
+        self.nodes() * self.gpus_per_node()
     }
 
     /// The GPU number `index`, counted node by node.
@@ -169,26 +192,50 @@ impl Machine {
     /// # Panics
     /// If there are fewer GPUs.
     pub fn gpu(&self, index: u32) -> PartId {
-        let (node, local) = (index / self.gpus_per_node(), index % self.gpus_per_node());
-        assert!(node < self.nodes, "the machine has {} GPUs and no number {index}", self.gpus());
-        self.global(node, self.graph.gpus[local as usize].0)
+        let (node, local) = self.place_of_gpu(index);
+        node.part(node.graph.gpus[local as usize].0)
+    }
+
+    /// The node of a GPU, and the position of the GPU there.
+    fn place_of_gpu(&self, index: u32) -> (NodeAt<'_>, u32) {
+        assert!(index < self.gpus(), "the machine has {} GPUs and no number {index}", self.gpus());
+        (self.node(index / self.gpus_per_node()), index % self.gpus_per_node())
+    }
+
+    /// Different GPUs of the machine in the order of their first numbers: names and entries of the
+    /// catalogue.
+    pub fn gpu_kinds(&self) -> &[(String, Gpu)] {
+        self.groups.kinds()
+    }
+
+    /// The kind of the GPU number `index`, as a position in [`Machine::gpu_kinds`].
+    ///
+    /// # Panics
+    /// If there are fewer GPUs.
+    pub fn kind_of_gpu(&self, index: u32) -> usize {
+        let (node, local) = self.place_of_gpu(index);
+        node.kind(local) as usize
     }
 
     /// The catalogue entry of a GPU.
     pub fn gpu_model(&self, gpu: PartId) -> Option<&Gpu> {
-        let (_, local) = self.local(gpu)?;
-        self.graph.gpus.iter().find(|(part, _)| *part == local).map(|(_, model)| model)
+        let (node, local) = self.groups.of_part(gpu)?;
+        node.graph.gpus.iter().find(|(part, _)| *part == local).map(|(_, model)| model)
     }
 
     /// The drives of a node.
+    ///
+    /// # Panics
+    /// If there are fewer nodes.
     pub fn drives_of_node(&self, node: u32) -> impl Iterator<Item = PartId> + '_ {
-        self.graph.drives.iter().map(move |&(local, _)| self.global(node, local))
+        let node = self.node(node);
+        node.graph.drives.iter().map(move |&(local, _)| node.part(local))
     }
 
     /// The catalogue entry of a drive.
     pub fn drive_model(&self, drive: PartId) -> Option<&Ssd> {
-        let (_, local) = self.local(drive)?;
-        self.graph.drives.iter().find(|(part, _)| *part == local).map(|(_, model)| model)
+        let (node, local) = self.groups.of_part(drive)?;
+        node.graph.drives.iter().find(|(part, _)| *part == local).map(|(_, model)| model)
     }
 
     /// Rate of writes to the drive that a link leads to while its cache lasts (byte/s), after
@@ -207,27 +254,27 @@ impl Machine {
 
     /// The host memory nearest to a part.
     pub fn memory_of(&self, part: PartId) -> Option<PartId> {
-        let (node, local) = self.local(part)?;
-        Some(self.global(node, self.graph.memory_of[local as usize]?))
+        let (node, local) = self.groups.of_part(part)?;
+        Some(node.part(node.graph.memory_of[local as usize]?))
     }
 
     /// The network interface through which a part sends.
     pub fn nic_of(&self, part: PartId) -> Option<PartId> {
-        let (node, local) = self.local(part)?;
-        let nic = self.graph.nic_of[local as usize]?;
-        Some(self.global(node, self.graph.nics[nic as usize]))
+        let (node, local) = self.groups.of_part(part)?;
+        let nic = node.graph.nic_of[local as usize]?;
+        Some(node.part(node.graph.nics[nic as usize]))
     }
 
     /// All parts: those of node 0, of node 1, ..., then the fabric.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = PartId> + use<> {
         let fabric = self.fabric.as_ref().map_or(0, FabricPlan::parts);
-        (0..self.nodes * self.parts_per_node() + fabric).map(PartId)
+        (0..self.groups.parts() + fabric).map(PartId)
     }
 
     /// All directions of all links: those of node 0, of node 1, ..., then the fabric.
     pub fn links(&self) -> impl ExactSizeIterator<Item = DirectedLink> + use<> {
         let fabric = self.fabric.as_ref().map_or(0, FabricPlan::links);
-        (0..self.nodes * self.hops_per_node() + 2 * fabric).map(DirectedLink)
+        (0..self.groups.hops() + 2 * fabric).map(DirectedLink)
     }
 
     /// A part.
@@ -235,12 +282,12 @@ impl Machine {
     /// # Panics
     /// If the number is not of this machine.
     pub fn part(&self, id: PartId) -> Part<'_> {
-        match self.local(id) {
+        match self.groups.of_part(id) {
             Some((node, local)) => {
-                let part = &self.graph.parts[local as usize];
-                let name = self.name_within(node, &part.name);
+                let part = &node.graph.parts[local as usize];
+                let name = self.name_within(node.number, &part.name);
                 let model = part.model.as_deref();
-                Part { name, kind: part.kind, model, node: Some(node), capacity: part.capacity }
+                Part { name, kind: part.kind, model, node: Some(node.number), capacity: part.capacity }
             }
             None => {
                 let (fabric, part) = self.in_fabric(id);
@@ -260,12 +307,11 @@ impl Machine {
     /// # Panics
     /// If the number is not of this machine.
     pub fn link(&self, id: DirectedLink) -> Link<'_> {
-        let (node, hop) = (id.0 / self.hops_per_node(), id.0 % self.hops_per_node());
-        let mut link = if node < self.nodes {
-            let (wire, direction) = (&self.graph.wires[hop as usize / 2], hop as usize % 2);
+        let mut link = if let Some((node, hop)) = self.groups.of_hop(id) {
+            let (wire, direction) = (&node.graph.wires[hop as usize / 2], hop as usize % 2);
             Link {
-                from: self.global(node, wire.ends[direction]),
-                to: self.global(node, wire.ends[1 - direction]),
+                from: node.part(wire.ends[direction]),
+                to: node.part(wire.ends[1 - direction]),
                 kind: wire.kind,
                 bytes_per_s: wire.effective[direction],
                 nominal_bytes_per_s: wire.nominal[direction],
@@ -301,15 +347,14 @@ impl Machine {
 
     /// The links that begin at a part.
     pub fn links_from(&self, part: PartId) -> impl Iterator<Item = DirectedLink> + '_ {
-        let (inside, outside) = match self.local(part) {
+        let (inside, outside) = match self.groups.of_part(part) {
             Some((node, local)) => {
-                let base = node * self.hops_per_node();
-                let hops = &self.graph.neighbours[local as usize];
-                let position = self.graph.nics.iter().position(|&nic| nic == local);
+                let hops = &node.graph.neighbours[local as usize];
+                let position = node.graph.nics.iter().position(|&nic| nic == local);
                 let port = position
                     .zip(self.fabric.as_ref())
-                    .map(|(nic, fabric)| self.fabric_hop(fabric.port(node, nic as u32)));
-                (Some(hops.iter().map(move |&(hop, _)| DirectedLink(base + hop))), port.into_iter().collect())
+                    .map(|(nic, fabric)| self.fabric_hop(fabric.port(node.number, nic as u32)));
+                (Some(hops.iter().map(move |&(hop, _)| node.hop(hop))), port.into_iter().collect())
             }
             None => (None, self.links_from_fabric(part)),
         };
@@ -323,7 +368,14 @@ impl Machine {
 
     /// The constants that this machine rests on, each once.
     pub fn constants(&self) -> impl Iterator<Item = &Constant> {
-        self.graph.constants.iter().chain(self.fabric.iter().flat_map(|fabric| &fabric.constants))
+        let of_nodes = self.groups.firsts().flat_map(|node| &node.graph.constants);
+        let mut once: Vec<&Constant> = Vec::new();
+        for constant in of_nodes.chain(self.fabric.iter().flat_map(|fabric| &fabric.constants)) {
+            if !once.contains(&constant) {
+                once.push(constant);
+            }
+        }
+        once.into_iter()
     }
 
     /// The direction that stands for both if they share one capacity.
@@ -335,48 +387,36 @@ impl Machine {
         if half_duplex { DirectedLink(link.0 & !1) } else { link }
     }
 
-    fn parts_per_node(&self) -> u32 {
-        self.graph.parts.len() as u32
-    }
-
-    fn hops_per_node(&self) -> u32 {
-        2 * self.graph.wires.len() as u32
-    }
-
-    fn global(&self, node: u32, local: u32) -> PartId {
-        PartId(node * self.parts_per_node() + local)
-    }
-
-    /// Node and number within it; nothing for parts of the fabric.
-    fn local(&self, part: PartId) -> Option<(u32, u32)> {
-        let (node, local) = (part.0 / self.parts_per_node(), part.0 % self.parts_per_node());
-        (node < self.nodes).then_some((node, local))
+    fn node(&self, number: u32) -> NodeAt<'_> {
+        let node = self.groups.node(number);
+        node.unwrap_or_else(|| panic!("the machine has {} nodes and no number {number}", self.nodes()))
     }
 
     /// The fabric and the number of a part within it.
     fn in_fabric(&self, part: PartId) -> (&FabricPlan, u32) {
-        let local = part.0 - self.nodes * self.parts_per_node();
+        let local = part.0 - self.groups.parts();
         let fabric = self.fabric.as_ref().filter(|fabric| local < fabric.parts());
         (fabric.unwrap_or_else(|| panic!("the machine has no part number {}", part.0)), local)
     }
 
     fn fabric_part(&self, part: u32) -> PartId {
-        PartId(self.nodes * self.parts_per_node() + part)
+        PartId(self.groups.parts() + part)
     }
 
     /// The direction of a fabric link that leads to the spine.
     fn fabric_hop(&self, link: u32) -> DirectedLink {
-        DirectedLink(self.nodes * self.hops_per_node() + 2 * link)
+        DirectedLink(self.groups.hops() + 2 * link)
     }
 
     fn fabric_link(&self, id: DirectedLink) -> Link<'_> {
-        let hop = id.0 - self.nodes * self.hops_per_node();
+        let hop = id.0 - self.groups.hops();
         let fabric = self.fabric.as_ref().filter(|fabric| hop < 2 * fabric.links());
         let fabric = fabric.unwrap_or_else(|| panic!("the machine has no link number {}", id.0));
         let (ends, rates, latency, provenance) = if let Some((node, nic)) = fabric.port_at(hop / 2) {
             let switch = self.fabric_part(fabric.switch_of(node, nic));
-            let ends = [self.global(node, self.graph.nics[nic as usize]), switch];
-            (ends, [fabric.port_nominal, fabric.port_effective], fabric.port_latency, &fabric.port_provenance)
+            let (side, node) = (fabric.side(node), self.node(node));
+            let ends = [node.part(node.graph.nics[nic as usize]), switch];
+            (ends, [side.port_nominal, side.port_effective], side.port_latency, &side.port_provenance)
         } else {
             let inner = hop / 2 - fabric.uplink(0);
             let ends = [self.fabric_part(inner), self.fabric_part(fabric.inner)];
@@ -403,8 +443,8 @@ impl Machine {
     fn links_from_fabric(&self, part: PartId) -> Vec<DirectedLink> {
         let (fabric, part) = self.in_fabric(part);
         let spine = part == fabric.inner;
-        let ports = (0..self.nodes)
-            .flat_map(|node| (0..self.nics_per_node()).map(move |nic| (node, nic)))
+        let ports = (0..self.nodes())
+            .flat_map(|node| (0..self.nics_of_node(node)).map(move |nic| (node, nic)))
             .filter(|&(node, nic)| fabric.switch_of(node, nic) == part)
             .map(|(node, nic)| self.fabric_hop(fabric.port(node, nic)).reverse());
         let uplinks = (0..fabric.inner).filter(|&inner| spine || inner == part).map(|inner| {
@@ -415,56 +455,24 @@ impl Machine {
     }
 }
 
-fn within_limits(spec: &Cluster, gpus_per_node: usize) -> Result<(), Vec<MachineError>> {
-    let gpus = spec.count.get() * gpus_per_node as u64;
-    if gpus > u64::from(GPUS_MAX) {
-        {
-            let text = format!("{gpus} GPUs are more than the {GPUS_MAX} a machine may have: lower `count`");
-            Err(vec![MachineError::of_setting("count", text)])
-        }
-    } else {
-        Ok(())
+/// Checks that nodes have as many GPUs as each other, and together no more than a machine may have.
+fn sizes(groups: &[(&AlikeNodes, Option<&NodeGraph>)]) -> Result<(), Vec<MachineError>> {
+    let known = groups.iter().filter_map(|&(nodes, graph)| Some((nodes, graph?.gpus.len())));
+    let Some((first, each)) = known.clone().next() else { return Ok(()) };
+    let unlike = known.clone().filter(|&(_, gpus)| gpus != each).map(|(nodes, gpus)| {
+        let text = format!(
+            "a node `{}` has {gpus} GPUs, but a node `{}` of the same cluster {each}: take nodes with as many GPUs, or \
+             spell the machine out as `machine: {{ parts: ... }}`",
+            nodes.node(),
+            first.node()
+        );
+        MachineError::of_setting(nodes.path("node"), text)
+    });
+    let mut errors: Vec<MachineError> = unlike.collect();
+    let all = known.map(|(nodes, gpus)| u64::from(nodes.count()) * gpus as u64).sum::<u64>();
+    if all > u64::from(GPUS_MAX) {
+        let text = format!("{all} GPUs are more than the {GPUS_MAX} a machine may have: lower `count`");
+        errors.push(MachineError::of_setting("count", text));
     }
-}
-
-/// The network of a cluster of several nodes; of an unknown node it is only looked for.
-fn fabric(
-    catalogue: &Catalogue,
-    spec: &Cluster,
-    graph: Option<&NodeGraph>,
-) -> Result<Option<FabricPlan>, Vec<MachineError>> {
-    let (node, count) = (&spec.node, spec.nodes());
-    let lacks = |what: &str| Err(vec![MachineError::of(node, format!("{count} nodes `{node}` need {what}"))]);
-    let own = catalogue.nodes.get(&spec.node).and_then(|node| node.fabric.as_deref());
-    let named = spec.fabric.as_deref().or(own);
-    let found = named.map(|name| look_up(&catalogue.fabrics, "fabric", name).map(|fabric| (name, fabric)));
-    let found = found.transpose().map_err(|error| vec![error.into()])?;
-    let Some(graph) = graph.filter(|_| count > 1) else { return Ok(None) };
-    let Some(&nic) = graph.nics.first() else {
-        return lacks("network interfaces, and it has none: take a node with some, or `count: 1`");
-    };
-    let Some((name, fabric)) = found else {
-        return lacks("a `fabric`, and it has no usual one: name one of the catalogue");
-    };
-    let nic_name = graph.parts[nic as usize].model.as_deref().unwrap_or_default();
-    let nic = look_up(&catalogue.nics, "nic", nic_name).map_err(|error| vec![error.into()])?;
-    let outside =
-        |of: &str, constant: &'static str, value: f64, range: RangeInclusive<f64>, expected: &'static str| {
-            let error = || MachineError::bad_constant(of, constant, value, expected);
-            (!range.contains(&value)).then(error)
-        };
-    let wrong: Vec<MachineError> = [
-        outside(name, "oversubscription", fabric.oversubscription, 1.0..=1e6, "at least 1; 1 never limits"),
-        outside(name, "port_gbit_per_s", fabric.port_gbit_per_s, 1e-3..=1e6, "a positive rate"),
-        outside(name, "hop_latency_us", fabric.hop_latency_us, 0.0..=1e6, "at most a second"),
-        outside(nic_name, "rate_gbit_per_s", nic.rate_gbit_per_s, 1e-3..=1e6, "a positive rate"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    if wrong.is_empty() {
-        Ok(Some(FabricPlan::new((name, fabric), (nic_name, nic), count, graph.nics.len() as u32)))
-    } else {
-        Err(wrong)
-    }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
 }

@@ -14,15 +14,16 @@ impl Machine {
     pub fn part_named(&self, name: &str) -> Result<PartId, UnknownPart> {
         let unknown = |remedy: String| UnknownPart { name: name.to_owned(), remedy };
         if !self.numbered_nodes {
-            let names: Vec<&str> = self.graph.parts.iter().map(|part| part.name.as_str()).collect();
-            return match self.graph.by_name.get(name) {
-                Some(&part) => Ok(PartId(part)),
+            let node = self.node(0);
+            let names: Vec<&str> = node.graph.parts.iter().map(|part| part.name.as_str()).collect();
+            return match node.graph.by_name.get(name) {
+                Some(&part) => Ok(node.part(part)),
                 None => Err(unknown(remedy(name, &names, "part"))),
             };
         }
         if name.starts_with("fabric.") {
             let parts = self.fabric.as_ref().map_or(0, super::fabric::FabricPlan::parts);
-            let base = self.nodes * self.graph.parts.len() as u32;
+            let base = self.groups.parts();
             return (base..base + parts)
                 .map(PartId)
                 .find(|&part| self.part(part).name == name)
@@ -31,17 +32,20 @@ impl Machine {
         let Some((node, local)) = name.strip_prefix("node[").and_then(|rest| rest.split_once("].")) else {
             return Err(unknown("write `node[0].gpu[0]`, or `fabric.spine`".to_owned()));
         };
-        let Some(node) = node.parse::<u32>().ok().filter(|&node| node < self.nodes) else {
-            return Err(unknown(format!("its nodes are `node[0]` to `node[{}]`", self.nodes - 1)));
+        let Some(node) = node.parse::<u32>().ok().and_then(|node| self.groups.node(node)) else {
+            return Err(unknown(format!("its nodes are `node[0]` to `node[{}]`", self.nodes() - 1)));
         };
-        let Some(&part) = self.graph.by_name.get(local) else {
-            let names = self.graph.parts.iter().map(|part| part.name.as_str());
+        let Some(&part) = node.graph.by_name.get(local) else {
+            let names = node.graph.parts.iter().map(|part| part.name.as_str());
+            let number = node.number;
             return Err(unknown(match closest(local, names) {
-                Some(near) => format!("did you mean `node[{node}].{near}`?"),
-                None => format!("its GPUs are `node[{node}].gpu[0]` to `gpu[{}]`", self.graph.gpus.len() - 1),
+                Some(near) => format!("did you mean `node[{number}].{near}`?"),
+                None => {
+                    format!("its GPUs are `node[{number}].gpu[0]` to `gpu[{}]`", node.graph.gpus.len() - 1)
+                }
             }));
         };
-        Ok(PartId(node * self.graph.parts.len() as u32 + part))
+        Ok(node.part(part))
     }
 
     /// The direction of a link written as `FROM -> TO`.

@@ -1,5 +1,7 @@
 //! A node of the catalogue as parts and wires.
 
+use std::borrow::Cow;
+
 use crate::catalogue::{Branch, Catalogue, HostMemory, Node, look_up};
 use crate::provenance::Sources;
 
@@ -7,11 +9,47 @@ use super::error::MachineError;
 use super::graph::NodeGraph;
 use super::part::PartKind;
 use super::set::{self, PartChanges};
+use super::settings::AlikeNodes;
 use super::wiring::{Lanes, PARTS_MAX, Wiring};
-use super::{Choice, Cluster};
+use super::{Choice, Cluster, Place, described};
+
+impl AlikeNodes {
+    /// Parts and wires of one of the nodes, whose parts that are described become entries of the
+    /// catalogue. `None`: something is wrong, and is among the errors.
+    pub(super) fn build(
+        &self,
+        catalogue: &mut Cow<'_, Catalogue>,
+        errors: &mut Vec<MachineError>,
+    ) -> Option<NodeGraph> {
+        let spec = &self.cluster;
+        let mut found = Vec::new();
+        let graph = match described::of_cluster(catalogue, spec) {
+            Ok(known) => {
+                let graph =
+                    build(&set::changed(&known, spec), spec).map_err(|wrong| found.extend(wrong)).ok();
+                found.extend(set::check(&known, spec, graph.as_ref()));
+                if let Cow::Owned(known) = known {
+                    *catalogue = Cow::Owned(known);
+                }
+                graph
+            }
+            Err(wrong) => {
+                found.extend(wrong);
+                None
+            }
+        };
+        for mut error in found {
+            if let Place::Setting(setting) = &mut error.place {
+                *setting = self.path(setting);
+            }
+            errors.push(error);
+        }
+        graph
+    }
+}
 
 /// Parts and wires of the node of a cluster.
-pub(super) fn build(catalogue: &Catalogue, spec: &Cluster) -> Result<NodeGraph, Vec<MachineError>> {
+fn build(catalogue: &Catalogue, spec: &Cluster) -> Result<NodeGraph, Vec<MachineError>> {
     let name = &spec.node;
     let other = spec.gpu.as_ref().map(|gpu| look_up(&catalogue.gpus, "gpu", gpu.name()));
     let node = match (look_up(&catalogue.nodes, "node", name), other.transpose()) {

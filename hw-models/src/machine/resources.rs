@@ -53,23 +53,14 @@ pub(super) struct Alone {
 }
 
 impl Machine {
-    /// A platform with the machine on it. `gpu_memory` is the capacity of every GPU's store in
-    /// bytes, if not what the catalogue leaves ([`crate::catalogue::Gpu::usable_bytes`]). `cause`
-    /// says what time lost on a resource counts under.
-    pub fn platform(
-        &self,
-        gpu_memory: Option<u64>,
-        cause: impl Fn(ResourceKind) -> CauseId,
-    ) -> (Platform, MachineResources) {
+    /// A platform with the machine on it. GPUs have the memory that the catalogue leaves them
+    /// ([`crate::catalogue::Gpu::usable_bytes`]). `cause` says what time lost on a resource counts
+    /// under.
+    pub fn platform(&self, cause: impl Fn(ResourceKind) -> CauseId) -> (Platform, MachineResources) {
         let Alone { platform, resources, kinds } = self.alone();
         let (mut platform, resources) = (platform.clone(), resources.clone());
         for (fluid, &kind) in platform.fluids.iter_mut().zip(kinds) {
             fluid.cause = cause(kind);
-        }
-        if let Some(capacity) = gpu_memory {
-            for gpu in &resources.gpus {
-                platform.stores[gpu.memory.index()].capacity = capacity;
-            }
         }
         (platform, resources)
     }
@@ -92,7 +83,7 @@ impl Machine {
         };
         let names: Vec<String> = self.parts().map(|part| self.part(part).name).collect();
         for index in 0..self.gpus() {
-            let (_, model) = &self.graph.gpus[(index % self.gpus_per_node()) as usize];
+            let (_, model) = &self.gpu_kinds()[self.kind_of_gpu(index)];
             let name = &names[self.gpu(index).index()];
             let bytes_per_s = model.bandwidth_gb_per_s * 1e9;
             resources.gpus.push(GpuResources {

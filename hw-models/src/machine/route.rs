@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use sim_core::time::Time;
 
 use super::graph::{Hop, NodeGraph, Reach, Transfer};
+use super::groups::NodeAt;
 use super::part::{DirectedLink, PartId, PartKind};
 use super::{Machine, NoRoute};
 
@@ -47,12 +48,13 @@ impl Machine {
     /// If nothing joins the parts.
     pub fn route(&self, from: PartId, to: PartId) -> Result<Route, NoRoute> {
         let no_route = || NoRoute { from: self.part(from).name, to: self.part(to).name };
-        let (Some((from_node, a)), Some((to_node, b))) = (self.local(from), self.local(to)) else {
+        let of_part = |part| self.groups.of_part(part);
+        let (Some((from_node, a)), Some((to_node, b))) = (of_part(from), of_part(to)) else {
             return Err(no_route());
         };
-        let (links, kind) = if from_node == to_node {
-            let (hops, kind) = self.graph.transfer(a, b).ok_or_else(no_route)?;
-            (self.hops(from_node, hops).collect(), *kind)
+        let (links, kind) = if from_node.number == to_node.number {
+            let (hops, kind) = from_node.graph.transfer(a, b).ok_or_else(no_route)?;
+            (hops.iter().map(|&hop| from_node.hop(hop)).collect(), *kind)
         } else {
             (self.across_nodes((from_node, a), (to_node, b)).ok_or_else(no_route)?, RouteKind::Network)
         };
@@ -80,26 +82,26 @@ impl Machine {
         Ok(whole)
     }
 
-    fn across_nodes(&self, (node_a, a): (u32, u32), (node_b, b): (u32, u32)) -> Option<Vec<DirectedLink>> {
+    fn across_nodes(
+        &self,
+        (node_a, a): (NodeAt<'_>, u32),
+        (node_b, b): (NodeAt<'_>, u32),
+    ) -> Option<Vec<DirectedLink>> {
         let fabric = self.fabric.as_ref()?;
-        let (nic_a, nic_b) = (self.graph.nic_of[a as usize]?, self.graph.nic_of[b as usize]?);
-        let (switch_a, switch_b) = (fabric.switch_of(node_a, nic_a), fabric.switch_of(node_b, nic_b));
-        let (out, _) = self.graph.transfer(a, self.graph.nics[nic_a as usize])?;
-        let (into, _) = self.graph.transfer(self.graph.nics[nic_b as usize], b)?;
-        let mut links: Vec<DirectedLink> = self.hops(node_a, out).collect();
-        links.push(self.fabric_hop(fabric.port(node_a, nic_a)));
+        let (nic_a, nic_b) = (node_a.graph.nic_of[a as usize]?, node_b.graph.nic_of[b as usize]?);
+        let switch_a = fabric.switch_of(node_a.number, nic_a);
+        let switch_b = fabric.switch_of(node_b.number, nic_b);
+        let (out, _) = node_a.graph.transfer(a, node_a.graph.nics[nic_a as usize])?;
+        let (into, _) = node_b.graph.transfer(node_b.graph.nics[nic_b as usize], b)?;
+        let mut links: Vec<DirectedLink> = out.iter().map(|&hop| node_a.hop(hop)).collect();
+        links.push(self.fabric_hop(fabric.port(node_a.number, nic_a)));
         if switch_a != switch_b {
             links.push(self.fabric_hop(fabric.uplink(switch_a)));
             links.push(self.fabric_hop(fabric.uplink(switch_b)).reverse());
         }
-        links.push(self.fabric_hop(fabric.port(node_b, nic_b)).reverse());
-        links.extend(self.hops(node_b, into));
+        links.push(self.fabric_hop(fabric.port(node_b.number, nic_b)).reverse());
+        links.extend(into.iter().map(|&hop| node_b.hop(hop)));
         Some(links)
-    }
-
-    fn hops(&self, node: u32, hops: &[Hop]) -> impl Iterator<Item = DirectedLink> {
-        let base = node * self.hops_per_node();
-        hops.iter().map(move |hop| DirectedLink(base + hop))
     }
 }
 

@@ -18,7 +18,7 @@ use super::described::{Choice, DriveSettings, GpuSettings, LinkSettings};
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Machine")]
 pub enum Settings {
-    /// Alike nodes of the catalogue, and a network between them.
+    /// Nodes of the catalogue, and a network between them.
     Cluster(Cluster),
     /// One node of the catalogue.
     Node(SingleNode),
@@ -37,7 +37,7 @@ impl Settings {
     }
 }
 
-/// Alike nodes of the catalogue, and a network between them.
+/// Nodes of the catalogue, and a network between them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
@@ -52,13 +52,62 @@ pub struct Cluster {
     /// Another GPU than the node's own: its name in the catalogue, or a map that describes it.
     #[schemars(extend("examples" = ["a100-sxm4-80gb"]))]
     pub gpu: Option<Choice<GpuSettings>>,
-    /// Parts of every node that are not those of the catalogue: `gpu`, `nic`, `ssd`, `switch` and `memory` are all of a
-    /// kind, `gpu[3]` is a single one.
+    /// Parts of each of these nodes that are not those of the catalogue: `gpu`, `nic`, `ssd`,
+    /// `switch` and `memory` are all of a kind, `gpu[3]` is a single one.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub set: IndexMap<String, PartSettings>,
+    /// Nodes of other kinds behind the first ones, group after group. All have as many GPUs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("examples" = [[{ "node": "dgx-1v-32g", "count": 2 }]]))]
+    pub more: Vec<MoreNodes>,
     /// Slow parts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub degrade: Vec<Degrade>,
+}
+
+/// Alike nodes behind the first ones of a cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MoreNodes {
+    /// Name of the node in the catalogue; `foretrain list machines` has them.
+    #[schemars(extend("examples" = ["dgx-1v-32g"]))]
+    pub node: String,
+    /// Number of nodes.
+    pub count: Count<1, 131_072>,
+    /// Another GPU than the node's own: its name in the catalogue, or a map that describes it.
+    #[schemars(extend("examples" = ["a100-sxm4-80gb"]))]
+    pub gpu: Option<Choice<GpuSettings>>,
+    /// Parts of each of these nodes that are not those of the catalogue.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub set: IndexMap<String, PartSettings>,
+}
+
+/// A group of alike nodes of a cluster.
+pub(super) struct AlikeNodes {
+    /// The group as a cluster of its own.
+    pub cluster: Cluster,
+    /// Number of its nodes.
+    count: u32,
+    /// Its line of `more`. `None`: the first ones.
+    line: Option<usize>,
+}
+
+impl AlikeNodes {
+    pub(super) fn node(&self) -> &str {
+        &self.cluster.node
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The path of a setting of the group below the cluster.
+    pub(super) fn path(&self, setting: &str) -> String {
+        match self.line {
+            Some(line) => format!("more.{line}.{setting}"),
+            None => setting.to_owned(),
+        }
+    }
 }
 
 impl Cluster {
@@ -73,12 +122,29 @@ impl Cluster {
             fabric: None,
             gpu: None,
             set: IndexMap::new(),
+            more: Vec::new(),
             degrade: Vec::new(),
         }
     }
 
-    pub(super) fn nodes(&self) -> u32 {
-        self.count.get() as u32
+    /// Groups of alike nodes; lines that say what those before them say are one group with them.
+    pub(super) fn groups(&self) -> Vec<AlikeNodes> {
+        let alone = |node: &str, gpu: &Option<_>, set: &IndexMap<_, _>| Self {
+            gpu: gpu.clone(),
+            set: set.clone(),
+            ..Self::new(node, 1)
+        };
+        let Self { node, count, gpu, set, .. } = self;
+        let first = AlikeNodes { cluster: alone(node, gpu, set), count: count.get() as u32, line: None };
+        let mut groups = vec![first];
+        for (line, MoreNodes { node, count, gpu, set }) in self.more.iter().enumerate() {
+            let (cluster, count) = (alone(node, gpu, set), count.get() as u32);
+            match groups.last_mut().filter(|before| before.cluster == cluster) {
+                Some(before) => before.count = before.count.saturating_add(count),
+                None => groups.push(AlikeNodes { cluster, count, line: Some(line) }),
+            }
+        }
+        groups
     }
 }
 

@@ -157,7 +157,7 @@ fn alone(
 ) -> Result<f64, NoRoute> {
     let mut program = Program::default();
     let cause = program.cause("storage");
-    let (mut platform, resources) = machine.platform(None, |_: ResourceKind| cause);
+    let (mut platform, resources) = machine.platform(|_: ResourceKind| cause);
     let mut storage = Storage::new(machine, cause);
     let last = add((&mut platform, &mut program), (machine, &resources, &mut storage), cause)?;
     let run = simulate(&platform, &program, &StartState::default(), &Options::default());

@@ -37,7 +37,7 @@ pub fn seconds_at_once(
 ) -> Result<Vec<f64>, NoRoute> {
     let mut program = Program::default();
     let cause = program.cause("storage");
-    let (mut platform, resources) = machine.platform(None, |_: ResourceKind| cause);
+    let (mut platform, resources) = machine.platform(|_: ResourceKind| cause);
     let mut under_way = UnderWay { machine, copies, resources, storage: Storage::new(machine, cause) };
     let streams = transfers
         .iter()

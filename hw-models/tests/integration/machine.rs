@@ -387,7 +387,7 @@ fn a_machine_of_16_384_gpus_stores_one_node() {
 #[test]
 fn the_engine_gets_a_fluid_for_every_memory_and_direction() {
     let machine = machine("dgx-a100-40g", 1);
-    let (platform, resources) = machine.platform(None, |kind| match kind {
+    let (platform, resources) = machine.platform(|kind| match kind {
         ResourceKind::GpuMemory => CauseId(1),
         ResourceKind::Link(_) => CauseId(2),
     });
@@ -404,8 +404,6 @@ fn the_engine_gets_a_fluid_for_every_memory_and_direction() {
         assert!((fluid.capacity.units_per_second() / machine.capacity(id) - 1.0).abs() < 1e-6);
     }
     assert_eq!(resources.stores.len(), 2, "two memories");
-    let (platform, capped) = machine.platform(Some(1 << 30), |_| CauseId(0));
-    assert_eq!(platform.stores[capped.gpus[0].memory.index()].capacity, 1 << 30);
 }
 
 #[test]

@@ -26,11 +26,11 @@ fn parts_can_differ_from_the_catalogue() {
 
     // One interface at every second switch, so that both sockets have one.
     let few = built(&[("nic", "{ count: 2 }")]);
-    assert_eq!(few.nics_per_node(), 2);
+    assert_eq!(few.nics_of_node(0), 2);
     let above = |nic: u32| way(&few, &format!("node[0].nic[{nic}]"), &format!("node[0].memory[{nic}]"));
     assert_eq!((above(0)[1].as_str(), above(1)[1].as_str()), ("node[0].switch[1]", "node[0].switch[3]"));
     let twice = built(&[("nic", "{ count: 16 }")]);
-    assert_eq!(twice.nics_per_node(), 16);
+    assert_eq!(twice.nics_of_node(0), 16);
     let other = "{ model: connectx-4-edr100 }";
     assert_eq!(rate(&built(&[("nic", other)]), "node[1].nic[7] -> fabric.spine"), 12e9);
 

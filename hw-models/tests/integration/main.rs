@@ -11,6 +11,7 @@ mod host;
 mod host_update;
 mod kernels;
 mod machine;
+mod machine_groups;
 mod machine_set;
 mod storage;
 mod table;

@@ -1,4 +1,4 @@
-//! The machine: a drawing of one node, and its parts one by one.
+//! The machine: a drawing of one node of each kind, and its parts one by one.
 
 use maud::{Markup, html};
 
@@ -13,6 +13,17 @@ pub(super) fn drawing(page: &Page<'_>) -> Result<Markup, PlotError> {
     let Some(drawing) = page.summary.machine.as_ref().filter(|machine| !machine.node.is_empty()) else {
         return Ok(html! {});
     };
+    let others = drawing.others.iter().map(|other| of_node(other, &html! {}));
+    let others = others.collect::<Result<Vec<_>, _>>()?;
+    let idle = html! { @if let Some(sentence) = idle(&page.comparison) { p { (sentence) "." } } };
+    Ok(html! {
+        (of_node(drawing, &idle)?)
+        @for other in others { (other) }
+    })
+}
+
+/// One node, with what is to be read below its picture.
+fn of_node(drawing: &MachineDrawing, below: &Markup) -> Result<Markup, PlotError> {
     let question = match drawing.name.as_str() {
         "" => "What is the machine made of?".to_owned(),
         name => format!("What is a node of {name} made of?"),
@@ -24,10 +35,9 @@ pub(super) fn drawing(page: &Page<'_>) -> Result<Markup, PlotError> {
         one_of(drawing),
         placed.unwrap_or_default()
     );
-    let idle = html! { @if let Some(sentence) = idle(&page.comparison) { p { (sentence) "." } } };
     if drawing.node.len() > machine::PARTS_MAX {
         let sentence = format!("Not drawn: a node has {} parts.", drawing.node.len());
-        return Ok(html! { h3 { (question) } p { (one_of(drawing)) (sentence) } (idle) });
+        return Ok(html! { h3 { (question) } p { (one_of(drawing)) (sentence) } (below) });
     }
     let links = Links::of(drawing);
     let hover = |part: usize| told(drawing, &links, part);
@@ -35,7 +45,7 @@ pub(super) fn drawing(page: &Page<'_>) -> Result<Markup, PlotError> {
     let legend: Vec<_> = legend.iter().map(|(kind, text)| (text.as_str(), of_link(*kind))).collect();
     Ok(html! {
         (figure(&question, &aid, &legend, &machine::draw(&question, drawing, &hover)?))
-        (idle)
+        (below)
         (parts(drawing, &links))
     })
 }

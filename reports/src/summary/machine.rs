@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-/// One node of the machine, with its side of the network. Nodes are alike, so one stands for all.
+/// One node of the machine, with its side of the network. It stands for all that are like it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineDrawing {
     /// What the node is called ("dgx-a100-80g").
@@ -21,6 +21,9 @@ pub struct MachineDrawing {
     pub placement: IndexMap<String, String>,
     /// The variant of which that is the placement, where others place in another way.
     pub placement_of: Option<String>,
+    /// A node of each other kind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<MachineDrawing>,
 }
 
 /// One part of a node.

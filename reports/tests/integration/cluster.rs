@@ -140,6 +140,7 @@ pub(crate) fn machine(shape: &Shape, nodes: u32) -> MachineDrawing {
         node: wiring.node,
         links: wiring.links,
         placement_of: None,
+        others: Vec::new(),
     }
 }
 

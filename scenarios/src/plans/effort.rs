@@ -1,5 +1,6 @@
 //! FLOPs of a step, and the share of the peak that they are.
 
+use hw_models::catalogue::PeakRates;
 use workloads::model::flops::model_flops;
 
 use super::{layered, machine, ranks, transformer};
@@ -47,12 +48,20 @@ impl Effort {
 /// Peak of all ranks in the precision of the scenario.
 fn peak_flops_per_s(scenario: &Scenario) -> Option<f64> {
     let machine = machine::of(scenario).ok()?;
-    let peak = &machine.gpu_model(machine.gpu(0))?.peak_tflops;
-    let tera = match scenario.training.precision {
-        _ if scenario.training.fp8.is_some() => peak.fp8,
-        Some(Precision::Fp16Mixed) => peak.fp16,
-        None | Some(Precision::Bf16Mixed) => peak.bf16,
-        Some(Precision::Fp32) => Some(peak.fp32),
+    let gpus = machine::gpus(&machine, scenario);
+    let tera = |PeakRates { fp32, fp16, bf16, fp8, .. }: &PeakRates| match scenario.training.precision {
+        _ if scenario.training.fp8.is_some() => *fp8,
+        Some(Precision::Fp16Mixed) => *fp16,
+        None | Some(Precision::Bf16Mixed) => *bf16,
+        Some(Precision::Fp32) => Some(*fp32),
     };
-    tera.map(|tera| tera * 1e12 * ranks(scenario) as f64)
+    let mut peak = None;
+    for (_, kind) in machine.gpu_kinds() {
+        let stages = gpus.iter().filter(|(_, gpu)| std::ptr::eq(*gpu, kind)).count() as u64;
+        if stages > 0 {
+            let ranks = ranks(scenario) * stages / gpus.len() as u64;
+            peak = Some(peak.unwrap_or(0.0) + tera(&kind.peak_tflops)? * 1e12 * ranks as f64);
+        }
+    }
+    peak
 }

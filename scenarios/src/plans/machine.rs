@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use hw_models::catalogue::Gpu;
 use hw_models::kernels::{Flash, Libraries};
 use hw_models::machine::Machine;
 use workloads::diagnostic::Diagnostic;
 use workloads::hardware::Hardware;
 use workloads::plan::PlanError;
+use workloads::site::Kinds;
 
 use crate::schema::{Attention, Scenario, Share};
 
@@ -23,6 +25,22 @@ pub(crate) fn of(scenario: &Scenario) -> Result<Arc<Machine>, PlanError> {
         }
         None => Err(PlanError::Invalid(vec![invalid("there is none: add one".to_owned())])),
     }
+}
+
+/// The GPU of each stage of a checked scenario: its name in the catalogue, and its entry.
+pub(crate) fn gpus<'m>(machine: &'m Machine, scenario: &Scenario) -> Vec<(&'m str, &'m Gpu)> {
+    let kinds = machine.gpu_kinds();
+    let Some((name, gpu)) = kinds.first() else { return Vec::new() };
+    let alike = vec![(name.as_str(), gpu); scenario.stages()];
+    if kinds.len() == 1 {
+        return alike;
+    }
+    let placed = super::placed(scenario);
+    let kinds = placed.and_then(|(extent, placement)| Kinds::of(machine, extent, &placement).ok());
+    let of_stages = |kinds: Kinds| {
+        kinds.by_stage().iter().map(|&kind| kinds.gpu(machine, kind as usize)).collect::<Vec<_>>()
+    };
+    kinds.map_or(alike, of_stages)
 }
 
 /// Where the framework of a scenario takes its kernels from.

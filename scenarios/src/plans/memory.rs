@@ -1,5 +1,6 @@
 //! The allocator of a scenario's framework.
 
+use hw_models::catalogue::Gpu;
 use workloads::memory::{Framework, Ranks, Recorded, StageUsage};
 use workloads::plan::Built;
 
@@ -18,7 +19,8 @@ pub(crate) fn used(
     recorded: &[Recorded],
 ) -> Result<Vec<StageUsage>, String> {
     let settings = scenario.memory.allocator.unwrap_or_default();
-    let used = ranks.usage(built, recorded, &framework(scenario)?, &settings);
+    let frameworks = frameworks(scenario)?;
+    let used = ranks.usage(built, recorded, |stage| frameworks[stage as usize], &settings);
     used.map_err(|reason| reason.to_string())
 }
 
@@ -28,15 +30,28 @@ pub(crate) fn used(
 /// A mistake in foretrain, in words.
 pub(crate) fn first_runs_out(scenario: &Scenario, ranks: &Ranks, built: &Built) -> Result<bool, String> {
     let settings = scenario.memory.allocator.unwrap_or_default();
-    let runs_out = ranks.first_runs_out(built, &framework(scenario)?, &settings);
+    let first = *frameworks(scenario)?.first().ok_or("a plan without a stage was built")?;
+    let runs_out = ranks.first_runs_out(built, &first, &settings);
     runs_out.map_err(|reason| reason.to_string())
 }
 
-fn framework(scenario: &Scenario) -> Result<Framework, String> {
+/// Tells whether the allocator can be asked about a plan of a scenario.
+///
+/// # Errors
+/// Why it cannot.
+pub(super) fn check(scenario: &Scenario, ranks: &Ranks, built: &Built) -> Result<(), String> {
+    let frameworks = frameworks(scenario)?;
+    let checked = ranks.check(built, |stage| frameworks[stage as usize]);
+    checked.map_err(|reason| reason.to_string())
+}
+
+/// The framework on the GPUs of each stage.
+fn frameworks(scenario: &Scenario) -> Result<Vec<Framework>, String> {
     let machine = machine::of(scenario).map_err(|error| error.to_string())?;
-    let gpu = machine.gpu_model(machine.gpu(0)).ok_or("a plan without a GPU was built")?;
-    Ok(Framework {
+    let placeholder = scenario.memory.gradient_placeholders.unwrap_or_default();
+    let on = |(_, gpu): (&str, &Gpu)| Framework {
         workspace: catalogue::memory().matrix_workspace.of(&gpu.architecture).bytes,
-        placeholder: scenario.memory.gradient_placeholders.unwrap_or_default(),
-    })
+        placeholder,
+    };
+    Ok(machine::gpus(&machine, scenario).into_iter().map(on).collect())
 }

@@ -164,7 +164,7 @@ pub(crate) fn allocating(scenario: &Scenario, built: &Built) -> Result<Ranks, Op
         }
         Plan::Layers(plan) => Ranks::of_layers(&plan),
     };
-    ranks.check(built).map_err(|reason| Some(reason.to_string()))?;
+    memory::check(scenario, &ranks, built).map_err(Some)?;
     Ok(ranks)
 }
 

@@ -10,16 +10,21 @@ use reports::summary::{Calibrated, ConstantOrigin};
 use crate::plans;
 use crate::schema::{Attention, Scenario, word};
 
-/// Constants of the machine's parts and links, then of the kernels of its GPU; none for a scenario without machine.
+/// Constants of the machine's parts and links, then of the kernels of its GPUs; none for a scenario
+/// without machine.
 pub(super) fn constants(scenario: &Scenario) -> Vec<ConstantOrigin> {
     let Ok(machine) = plans::machine::of(scenario) else { return Vec::new() };
     let mut constants = of_machine(&machine);
-    let first = machine.gpu(0);
-    if let (Some(name), Some(gpu)) = (machine.part(first).model, machine.gpu_model(first))
-        && let Ok(parameters) = scenario.constants.kernels().of(name, gpu)
-    {
-        let parameters = parameters.in_training(plans::machine::libraries(scenario));
-        constants.extend(of_kernels(scenario, name, &parameters));
+    let mut known: Vec<&str> = Vec::new();
+    for (name, gpu) in plans::machine::gpus(&machine, scenario) {
+        if known.contains(&name) {
+            continue;
+        }
+        known.push(name);
+        if let Ok(parameters) = scenario.constants.kernels().of(name, gpu) {
+            let parameters = parameters.in_training(plans::machine::libraries(scenario));
+            constants.extend(of_kernels(scenario, name, &parameters));
+        }
     }
     if scenario.constants.overlay().is_some() {
         constants.extend(of_host(scenario.constants.host()));

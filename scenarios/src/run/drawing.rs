@@ -1,9 +1,11 @@
-//! The drawing of a machine: one node, as all are alike, and the network switches that it is connected to.
+//! The drawing of a machine: one node of each kind, and the network switches that it is connected
+//! to.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use hw_models::catalogue;
-use hw_models::machine::{Machine, PartId, PartKind};
+use hw_models::machine::{Cluster, Machine, Part, PartId, PartKind};
 use indexmap::IndexMap;
 use reports::summary::{DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind as Drawn};
 use workloads::placement::Extent;
@@ -15,9 +17,26 @@ use crate::schema::{Machine as settings, Scenario};
 pub(super) fn drawing(variants: &[(&str, Scenario)]) -> Option<MachineDrawing> {
     let ((first, scenario), others) = variants.split_first()?;
     let machine = plans::machine::of(scenario).ok()?;
-    let placement = placement(scenario, &machine);
-    let differs = others.iter().any(|(_, other)| self::placement(other, &machine) != placement);
-    let own: Vec<PartId> = machine.parts().filter(|&part| machine.part(part).node == Some(0)).collect();
+    let settings = scenario.machine.as_ref()?;
+    let of_group = |nodes: Range<u32>| {
+        let placement = placement(scenario, &machine, nodes.start);
+        let differs =
+            others.iter().any(|(_, other)| self::placement(other, &machine, nodes.start) != placement);
+        MachineDrawing {
+            placement,
+            placement_of: differs.then(|| (*first).to_owned()),
+            ..node(&machine, settings, &nodes)
+        }
+    };
+    let mut groups = machine.alike_nodes().map(of_group);
+    let drawing = groups.next()?;
+    Some(MachineDrawing { others: groups.collect(), ..drawing })
+}
+
+/// The first of some alike nodes.
+fn node(machine: &Machine, settings: &settings, nodes: &Range<u32>) -> MachineDrawing {
+    let here = Some(nodes.start);
+    let own: Vec<PartId> = machine.parts().filter(|&part| machine.part(part).node == here).collect();
     let outside: BTreeSet<PartId> = own
         .iter()
         .flat_map(|&part| machine.links_from(part))
@@ -28,31 +47,41 @@ pub(super) fn drawing(variants: &[(&str, Scenario)]) -> Option<MachineDrawing> {
     // One direction of each link: that from the part with the lower number.
     let links = own.iter().flat_map(|&part| machine.links_from(part)).map(|link| machine.link(link));
     let links = links.filter(|link| link.from < link.to);
-    let (name, network) = match scenario.machine.as_ref()? {
-        settings::Cluster(cluster) => (cluster.node.clone(), cluster.fabric.clone()),
+    let (name, network) = match settings {
+        settings::Cluster(cluster) => (node_name(cluster, nodes.start), cluster.fabric.clone()),
         settings::Node(node) => (node.name.clone(), None),
         settings::Parts(_) => (String::new(), None),
     };
-    Some(MachineDrawing {
+    MachineDrawing {
         name,
-        nodes: machine.nodes(),
-        node: parts.map(|part| drawn(&machine, part)).collect(),
+        nodes: nodes.len() as u32,
+        node: parts.map(|part| drawn(machine, part)).collect(),
         links: links
             .map(|link| DrawnLink {
-                from: local_name(&machine, link.from),
-                to: local_name(&machine, link.to),
+                from: local_name(machine, link.from),
+                to: local_name(machine, link.to),
                 kind: link_kind(link.kind),
                 bytes_per_s: link.bytes_per_s,
             })
             .collect(),
         network,
-        placement,
-        placement_of: differs.then(|| (*first).to_owned()),
-    })
+        ..MachineDrawing::default()
+    }
 }
 
-/// What the GPUs of the first node hold: `stage 0, tensor 3`.
-fn placement(scenario: &Scenario, machine: &Machine) -> IndexMap<String, String> {
+/// The name in the catalogue of a node of a cluster.
+fn node_name(cluster: &Cluster, number: u32) -> String {
+    let mut end = cluster.count.get();
+    let later = cluster.more.iter().find(|more| {
+        let begin = end;
+        end += more.count.get();
+        (begin..end).contains(&number.into())
+    });
+    later.map_or(&cluster.node, |more| &more.node).clone()
+}
+
+/// Ranks on the GPUs of a node: `stage 0, tensor 3`.
+fn placement(scenario: &Scenario, machine: &Machine, node: u32) -> IndexMap<String, String> {
     let Some((extent, placement)) = plans::placed(scenario) else { return IndexMap::new() };
     let Extent { tensor, context, data, stages, expert, .. } = extent;
     let ranks = (0..stages).flat_map(|stage| (0..extent.replicas()).map(move |replica| (stage, replica)));
@@ -68,9 +97,10 @@ fn placement(scenario: &Scenario, machine: &Machine) -> IndexMap<String, String>
         let told: Vec<String> = told.map(|(what, number, _)| format!("{what} {number}")).collect();
         (extent.gpu(&placement, stage, replica), told.join(", "))
     });
-    let here: BTreeMap<u32, String> = placed
-        .filter(|(gpu, held)| *gpu < machine.gpus_per_node().min(machine.gpus()) && !held.is_empty())
-        .collect();
+    let first = node * machine.gpus_per_node();
+    let own = first..first + machine.gpus_per_node();
+    let here: BTreeMap<u32, String> =
+        placed.filter(|(gpu, held)| own.contains(gpu) && !held.is_empty()).collect();
     here.into_iter().map(|(gpu, held)| (local_name(machine, machine.gpu(gpu)), held)).collect()
 }
 
@@ -91,8 +121,9 @@ fn drawn(machine: &Machine, id: PartId) -> DrawnPart {
 
 /// The name within the node, `gpu[2]`.
 fn local_name(machine: &Machine, part: PartId) -> String {
-    let name = machine.part(part).name;
-    name.strip_prefix("node[0].").map_or_else(|| name.clone(), str::to_owned)
+    let Part { name, node, .. } = machine.part(part);
+    let prefix = node.map(|node| format!("node[{node}]."));
+    prefix.and_then(|prefix| Some(name.strip_prefix(&prefix)?.to_owned())).unwrap_or(name)
 }
 
 pub(super) fn link_kind(kind: catalogue::LinkKind) -> LinkKind {

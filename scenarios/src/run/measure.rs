@@ -83,13 +83,14 @@ impl Measured<'_> {
     /// What nine of ten measurements of a step that takes so long should lie in.
     fn interval(&self, summary: &RunSummary, step_time_s: f64) -> Option<[f64; 2]> {
         let machine = plans::machine::of(self.scenario).ok()?;
-        let hardware = plans::machine::hardware(&machine, self.scenario);
-        let gpu = hardware.gpu().ok()?;
+        let slowest = self.slowest(summary);
+        let stage = slowest / ranks::replicas(self.lowered());
+        let gpu = *plans::machine::gpus(&machine, self.scenario).get(stage)?;
         let launch = self.scenario.software.as_ref().map_or(Launch::Eager, Software::launched);
         let evidence = Evidence { constants: &self.scenario.constants, gpu, launch };
         let path = &summary.critical_path_s;
         let host = path.get(cause::LAUNCH).copied().unwrap_or_default() / path.values().sum::<f64>();
-        interval(step_time_s, evidence, host, self.tally?.spent(self.slowest(summary)))
+        interval(step_time_s, evidence, host, self.tally?.spent(slowest))
     }
 
     /// The time of a step and what follows from it.

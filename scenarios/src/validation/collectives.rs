@@ -155,8 +155,8 @@ impl Series {
         let extent = Extent::new(self.ranks, 1, 1);
         let (placement, drives) = (&Placement::Sequential, &Drives::NONE);
         let buffers = HostBuffers::ENOUGH;
-        let job = Job { machine: &machine, extent, placement, capacity: 0, drives, buffers };
-        let group = job.shape(Group::Tensor).map_err(|error| error.to_string())?;
+        let job = Job { machine: &machine, extent, placement, limit: None, drives, buffers };
+        let group = job.shape(Group::Tensor, |_| true).map_err(|error| error.to_string())?;
         Ok((formulas.model(&gpu.architecture).map_err(|error| error.to_string())?, group))
     }
 }

@@ -207,6 +207,13 @@ pub enum Group {
     Model,
 }
 
+impl Group {
+    /// True if all ranks of a group are of one stage.
+    pub const fn is_within_stage(self) -> bool {
+        !matches!(self, Self::Embedding | Self::Model)
+    }
+}
+
 impl Work {
     /// Multiplications and additions of matrix products, convolutions and attention; the rest is bound by bytes and counts none.
     pub fn flops(&self) -> f64 {

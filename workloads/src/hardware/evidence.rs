@@ -10,17 +10,21 @@ use crate::graph::operator::{Medium, TierCopy};
 use crate::model::transformer::{Collective, CollectiveKind, Operator, Work};
 
 impl CostModels<'_> {
-    /// What an operator counts as.
+    /// Account of an operator on a kind of GPU.
     pub(crate) fn account(
         &mut self,
+        kind: usize,
         operator: &Operator,
         hardware: &Hardware<'_>,
     ) -> Result<Account, HardwareError> {
         if let Work::Collective(collective) = &operator.work {
-            return self.account_of_collective(collective, hardware);
+            return self.account_of_collective(kind, collective, hardware);
         }
         match operator.work {
-            Work::Transfer(transfer) => return Ok(account_of_transfer(transfer, hardware)),
+            Work::Transfer(transfer) => {
+                let (_, gpu) = self.kinds.gpu(self.job.machine, kind);
+                return Ok(account_of_transfer(transfer, gpu, hardware));
+            }
             // What processors take rests on the host's memory, which nobody has measured.
             Work::Host(_) => {
                 let (communication, model) = (None, TimeModel::Host);
@@ -28,7 +32,7 @@ impl CostModels<'_> {
             }
             _ => {}
         }
-        let device = self.kernels.first().ok_or(HardwareError::NoGpu)?;
+        let device = self.gpus[kind].devices.first().ok_or(HardwareError::NoGpu)?;
         let cost = device.cost(&operator.work, &[])?.ok_or(HardwareError::NoGpu)?;
         let origin = device.model.provenance(cost.class)?.origin;
         Ok(Account { communication: None, model: TimeModel::Kernel(cost.class), shape: 0, origin })
@@ -38,10 +42,12 @@ impl CostModels<'_> {
     /// the next rank on theirs.
     fn account_of_collective(
         &mut self,
+        kind: usize,
         collective: &Collective,
         hardware: &Hardware<'_>,
     ) -> Result<Account, HardwareError> {
-        let (model, origin) = match self.planned(collective)?.measured {
+        let scope = self.scope(kind, collective.group);
+        let (model, origin) = match self.planned(kind, collective)?.measured {
             Some(table) => (TimeModel::CollectiveTable, hardware.collectives.tables[table].provenance.origin),
             None if collective.kind == CollectiveKind::SendReceive => {
                 let machine = self.job.machine;
@@ -49,13 +55,14 @@ impl CostModels<'_> {
                     let constants = hardware.collectives.point_to_point.of(path(route)).provenance.origin;
                     origin_of(machine, route).max(constants)
                 };
-                let hops = self.hops_of(collective.group)?.iter().map(of_hop);
+                let hops = self.hops_of(scope, collective.group)?.iter().map(of_hop);
                 (TimeModel::Transfer, hops.fold(Origin::MeasuredHere, Origin::max))
             }
             None => {
                 let constants = hardware.collectives.tuner.provenance.origin;
                 let machine = self.job.machine;
-                let hops = self.hops_of(collective.group)?.iter().map(|route| origin_of(machine, route));
+                let hops = self.hops_of(scope, collective.group)?.iter();
+                let hops = hops.map(|route| origin_of(machine, route));
                 (TimeModel::CollectiveFormula, hops.fold(constants, Origin::max))
             }
         };
@@ -86,23 +93,27 @@ fn origin_of(machine: &Machine, route: &Route) -> Origin {
 }
 
 /// Copies between GPUs and hosts rest on what those of activations do, others on data sheets of drives.
-fn account_of_transfer(TierCopy { role, from, to, .. }: TierCopy, hardware: &Hardware<'_>) -> Account {
+fn account_of_transfer(
+    TierCopy { role, from, to, .. }: TierCopy,
+    gpu: &Gpu,
+    hardware: &Hardware<'_>,
+) -> Account {
     let on_drives = [from, to].contains(&Medium::DRIVES);
-    let origin = if on_drives { Origin::DataSheet } else { hardware.host_copies_origin() };
+    let origin = if on_drives { Origin::DataSheet } else { hardware.host_copies_origin(gpu) };
     let communication = Some(Communication::of_transfer(role, from, to));
     Account { communication, model: TimeModel::Transfer, shape: 0, origin }
 }
 
 impl Hardware<'_> {
     /// The weakest evidence for copies between a GPU and its host.
-    pub(crate) fn host_copies_origin(&self) -> Origin {
-        let of_class = |gpu: &Gpu| {
+    pub(crate) fn host_copies_origin(&self, gpu: &Gpu) -> Origin {
+        let of_class = || {
             // Copies over a class that is described are as those of the class that it is like.
             let own = if gpu.pcie.like.is_some() { Origin::Estimate } else { Origin::MeasuredHere };
             let class = gpu.pcie.of_copies();
             let starts = self.copies.get(class)?.provenance.origin;
             Some(self.catalogue.links.get(class)?.sources.of("copies").origin.max(starts).max(own))
         };
-        self.gpu().ok().and_then(|(_, gpu)| of_class(gpu)).unwrap_or(Origin::Estimate)
+        of_class().unwrap_or(Origin::Estimate)
     }
 }

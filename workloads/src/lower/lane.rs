@@ -279,7 +279,7 @@ impl<'a> LaneLowering<'a> {
             let activity = self.moving(message, (from.owner, to.owner), cause, kind);
             return Op::Run { activity };
         }
-        let costs = self.costs.tier_copies.get(&medium).expect("who offloads knows what copies cost");
+        let costs = self.costs.tier_copies(self.lane.stage, medium);
         let (cost, route) = match returns {
             true => (costs[1], self.slot(Object::From(medium))),
             false => (costs[0], self.slot(Object::To(medium))),

@@ -68,8 +68,9 @@ pub enum NotReplayed {
 }
 
 impl Ranks {
-    /// Memory that a rank of each stage needs by the end of its second step, in the order of the stages; of those that run out, the
-    /// one that needs most has a shortage. `recorded` goes by stage; of a stage beyond its end nothing is told.
+    /// Memory that a rank of each stage needs by the end of its second step, in the order of the
+    /// stages; of those that run out, the one that needs most has a shortage. `recorded` goes by
+    /// stage; of a stage beyond its end nothing is told. `framework` is that of a stage.
     ///
     /// # Errors
     /// Why that cannot be told.
@@ -77,17 +78,17 @@ impl Ranks {
         &self,
         built: &Built,
         recorded: &[Recorded],
-        framework: &Framework,
+        framework: impl Fn(u32) -> Framework,
         settings: &Settings,
     ) -> Result<Vec<StageUsage>, NotReplayed> {
-        let (kinds, kind_of) = self.replayed(built)?;
+        let (kinds, kind_of) = self.replayed(built, framework)?;
         let nothing_told = Recorded::default();
         let needing = |kind: &Kind<'_>| {
             let recorded = recorded.get(kind.first as usize).unwrap_or(&nothing_told);
-            let step = self.step_of(kind, &built.graph, recorded, framework);
+            let step = self.step_of(kind, &built.graph, recorded);
             let of_copy = |copy| {
                 let (of, kept) = ((kind.first, copy), kind.lending.kept);
-                let list = self.two_steps(&step, of, &kind.visits, kept, framework);
+                let list = self.two_steps(&step, of, &kind.visits, kept, &kind.framework);
                 let used = kind.used(&list, u64::MAX, settings)?;
                 Ok((list, used))
             };
@@ -133,21 +134,15 @@ impl Ranks {
         if self.need_run(built) || self.copies_differ() {
             return Ok(false);
         }
-        let kind = Kind::of(self, built, 0);
-        let step = self.step_of(&kind, &built.graph, &Recorded::default(), framework);
+        let kind = Kind::of(self, built, 0, *framework);
+        let step = self.step_of(&kind, &built.graph, &Recorded::default());
         let list = self.two_steps(&step, (0, 0), &kind.visits, kind.lending.kept, framework);
         Ok(kind.used(&list, kind.left(), settings)?.usage.shortage.is_some())
     }
 
     /// Requests of a rank in a step.
-    fn step_of(
-        &self,
-        kind: &Kind<'_>,
-        graph: &OpGraph,
-        recorded: &Recorded,
-        framework: &Framework,
-    ) -> StepList {
-        let &Kind { first, ref visits, lending, .. } = kind;
+    fn step_of(&self, kind: &Kind<'_>, graph: &OpGraph, recorded: &Recorded) -> StepList {
+        let &Kind { first, ref visits, lending, ref framework, .. } = kind;
         if lending.trips.is_empty() && *recorded == Recorded::default() {
             return self.requested(graph, (first, visits), framework);
         }
@@ -159,13 +154,17 @@ impl Ranks {
     ///
     /// # Errors
     /// Why it cannot.
-    pub fn check(&self, built: &Built) -> Result<(), NotReplayed> {
-        self.replayed(built).map(drop)
+    pub fn check(&self, built: &Built, framework: impl Fn(u32) -> Framework) -> Result<(), NotReplayed> {
+        self.replayed(built, framework).map(drop)
     }
 
     /// The stages that differ, each with the visits that are replayed, and which of them each stage is like.
-    fn replayed<'a>(&'a self, built: &'a Built) -> Result<(Vec<Kind<'a>>, Vec<usize>), NotReplayed> {
-        let (kinds, kind_of) = self.kinds(built);
+    fn replayed<'a>(
+        &'a self,
+        built: &'a Built,
+        framework: impl Fn(u32) -> Framework,
+    ) -> Result<(Vec<Kind<'a>>, Vec<usize>), NotReplayed> {
+        let (kinds, kind_of) = self.kinds(built, framework);
         let in_step = kinds.iter().map(|kind| kind.operators(&self.cut)).fold(0, u64::saturating_add);
         // Two steps of each copy.
         let operators = in_step.saturating_mul(2 * self.copies().count() as u64);
@@ -176,11 +175,15 @@ impl Ranks {
     }
 
     /// The stages that differ, and which of them each stage is like.
-    fn kinds<'a>(&'a self, built: &'a Built) -> (Vec<Kind<'a>>, Vec<usize>) {
+    fn kinds<'a>(
+        &'a self,
+        built: &'a Built,
+        framework: impl Fn(u32) -> Framework,
+    ) -> (Vec<Kind<'a>>, Vec<usize>) {
         let mut kinds: Vec<Kind<'_>> = Vec::new();
         let mut kind_of = Vec::new();
         for stage in 0..self.chain.stages {
-            let kind = Kind::of(self, built, stage);
+            let kind = Kind::of(self, built, stage, framework(stage));
             kind_of.push(kinds.iter().position(|known| known.is_like(&kind)).unwrap_or(kinds.len()));
             if kind_of.last() == Some(&kinds.len()) {
                 kinds.push(kind);
@@ -224,10 +227,12 @@ struct Kind<'a> {
     waits: bool,
     capacity: u64,
     outside: Vec<(&'static str, u64)>,
+    /// Additions of the framework on its GPUs.
+    framework: Framework,
 }
 
 impl<'a> Kind<'a> {
-    fn of(ranks: &'a Ranks, built: &'a Built, stage: u32) -> Self {
+    fn of(ranks: &'a Ranks, built: &'a Built, stage: u32, framework: Framework) -> Self {
         let chain = ranks.chain;
         // A run tells of every micro-batch. Else repeats are left out, in which fragments may still become more: in the library by up
         // to 1.5 % of the segments.
@@ -251,12 +256,14 @@ impl<'a> Kind<'a> {
             waits: memory.waits,
             capacity: memory.capacity,
             outside: memory.persistent.iter().filter(is_outside).copied().collect(),
+            framework,
         }
     }
 
     fn is_like(&self, other: &Self) -> bool {
         !self.waits
-            && self.outside() == other.outside()
+            && (self.capacity, self.outside()) == (other.capacity, other.outside())
+            && self.framework == other.framework
             && self.visits == other.visits
             && self.pieces == other.pieces
             && self.crosses == other.crosses

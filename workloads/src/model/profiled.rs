@@ -131,11 +131,12 @@ impl ProfiledPipeline {
             }
         };
         CostBook {
-            operators: graph.operators().iter().map(|op| OpCost::Lasting(duration(op))).collect(),
+            kinds: vec![0; self.stages.len()],
+            operators: vec![graph.operators().iter().map(|op| OpCost::Lasting(duration(op))).collect()],
             speeds: Vec::new(),
             messages: self.stages.iter().map(|stage| Message::lasting(stage.transfer)).collect(),
             copies: vec![Rate::UNLIMITED; self.stages.len()],
-            tier_copies: Default::default(),
+            tier_copies: vec![Default::default()],
             host_links: Vec::new(),
             issue: None,
         }

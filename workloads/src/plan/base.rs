@@ -124,7 +124,7 @@ impl Priced {
         let Works { costs, links } = deployed.works(beside, hardware)?;
         let laid = &deployed.laid;
         let gap = hardware.host.gap_in_stream.time();
-        let known = laid.graph.operators().iter().chain(beside).zip(&costs.operators);
+        let known = laid.graph.operators().iter().chain(beside).zip(&costs.operators[0]);
         let known: Vec<Operator> =
             known.map(|(operator, cost)| priced(operator, cost, &costs, gap)).collect();
         let operator = |id: OpId| known[laid.graph.get(id).operator.0 as usize].clone();

@@ -1,7 +1,7 @@
 //! What communicators hold in the memory of a rank: a communicator for every group whose collectives it takes part in,
 //! and one of its pipeline for messages, as Megatron-LM makes them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::chain::Chain;
 use crate::graph::Op;
@@ -15,20 +15,15 @@ pub(super) fn buffers(
     chain: Chain,
     models: &mut CostModels<'_>,
 ) -> Result<Vec<u64>, HardwareError> {
-    let groups = groups(laid);
-    let distinct: BTreeSet<Group> = groups.iter().map(|&(_, group)| group).collect();
-    let sized = |group| {
-        let shape = models.shape(group)?;
-        Ok((group, models.collectives.collective_buffers(&shape)))
-    };
-    let of_group = distinct.into_iter().map(sized).collect::<Result<BTreeMap<_, _>, HardwareError>>()?;
-    let (job, collectives) = (models.job, &models.collectives);
+    let mut of_groups = vec![0; chain.stages as usize];
+    for (stage, group) in groups(laid) {
+        of_groups[stage as usize] += models.buffers(stage, group)?;
+    }
+    let (job, collectives) = (models.job, models.collectives_across());
     let pipeline = if chain.stages > 1 { Some(job.pipeline_shape()?) } else { None };
     let neighbours = neighbours(chain);
     let node = |stage| job.gpu(stage, 0) / job.machine.gpus_per_node().max(1);
     let stage = |stage: u32| {
-        let of_groups =
-            groups.iter().filter(|(member, _)| *member == stage).map(|(_, group)| of_group[group]);
         let of_messages = pipeline.as_ref().map_or(0, |shape| {
             let others = neighbours.iter().filter(|(from, _)| *from == stage);
             let (inside, outside): (Vec<u32>, Vec<u32>) =
@@ -36,7 +31,7 @@ pub(super) fn buffers(
             let messages = collectives.message_buffers(shape, inside.len() as u32, !outside.is_empty());
             collectives.collective_buffers(shape) + messages
         });
-        of_groups.sum::<u64>() + of_messages
+        of_groups[stage as usize] + of_messages
     };
     Ok((0..chain.stages).map(stage).collect())
 }

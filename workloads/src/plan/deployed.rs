@@ -27,7 +27,7 @@ use crate::passes::host_buffers::HostBuffers;
 use crate::passes::{Copies, LayerOps, Plan, list};
 use crate::placement::Extent;
 use crate::schedule::StageMemory;
-use crate::site::{ChannelSpec, Job, Site};
+use crate::site::{ChannelSpec, Job, Kinds, MixedStage, Site};
 use crate::transfer::{Dispositions, Medium};
 
 use super::assemble::{self, assemble};
@@ -64,8 +64,8 @@ pub(super) struct Works {
 /// Costs of a plan's parts on a machine.
 struct Priced<'j> {
     models: CostModels<'j>,
-    /// By operator of the model.
-    operators: Vec<OpCost>,
+    /// By kind of GPU, then operator of the model.
+    operators: Vec<Vec<OpCost>>,
     /// By stage, a message to the next.
     messages: Vec<Message>,
     /// By stage, the rate at which it lends to its partner.
@@ -89,7 +89,7 @@ impl<'a> Deployed<'a> {
             return Err(PlanError::Invalid(wrong));
         }
         let job = self.job(hardware)?;
-        self.priced(&job, hardware).map(drop)
+        self.priced(&job, &kinds(&job)?, hardware).map(drop)
     }
 
     /// Builds it on a machine that has GPUs for its ranks.
@@ -97,6 +97,7 @@ impl<'a> Deployed<'a> {
         self.add_read_ahead();
         let chain = self.chain;
         let job = self.job(hardware)?;
+        let kinds = kinds(&job)?;
         let ranks = self.extent.tensor * self.extent.context;
         let together = (job.machine.gpus_per_node() / ranks).clamp(1, self.extent.data);
         let copies = Copies { replicas: self.extent.replicas(), ranks, together };
@@ -105,43 +106,42 @@ impl<'a> Deployed<'a> {
         let mut plan = assemble::plan(chain, std::mem::take(&mut self.laid.graph), self.layers());
         assemble::rewrite(&mut plan, &passes, &pipelining.schedule, copies)?;
         self.laid.graph = std::mem::take(&mut plan.graph);
-        let priced = self.priced(&job, hardware)?;
-        let costs = self.costs(&priced, &job, hardware, together)?;
+        let priced = self.priced(&job, &kinds, hardware)?;
+        let costs = self.costs(&priced, (&job, &kinds), hardware, together)?;
         let Priced { mut models, buffers, arrays, .. } = priced;
-        let accounts = self.accounts(&mut models, hardware)?;
+        let accounts = self.accounts(&mut models, &kinds, hardware)?;
         let channels = models.channels;
-        let (_, gpu) = hardware.gpu()?;
-        let reserved = (gpu.reserved_gib * f64::from(1 << 30)) as u64 + self.deployment.reserved;
-        let memory = self.memory(&buffers, reserved, job.capacity);
+        let memory = self.memory(&buffers, &job, &kinds);
         let hops =
             (0..chain.positions()).filter_map(|position| chain.hop(position)).map(|hop| (hop.from, hop.to));
         let hops: Vec<(u32, u32)> = hops.collect();
         let Self { laid, exchanges, updates, .. } = self;
         let hosted = !updates.is_empty();
         let (arrays, channels, memo) = (&arrays, &channels, hardware.memo);
-        let grounds = JobGrounds { job: &job, hops: &hops, hosted, arrays, channels, memo };
+        let grounds = JobGrounds { job: &job, kinds: &kinds, hops: &hops, hosted, arrays, channels, memo };
         let away = if job.drives.activations.is_empty() { Medium::PAGE_LOCKED } else { Medium::DRIVES };
         let buffers = job.buffers;
         let plan = Plan { graph: laid.graph, exchanges, updates, memory, buffers, away, ..plan };
         let mut built = assemble((plan, &costs), &passes, pipelining, copies, &grounds)?;
-        built.accounts = Some(accounts.of_graph(&built.graph));
+        built.accounts = Some(accounts.of_graph(&built.graph, kinds.by_stage()));
         Ok(built)
     }
 
-    /// Costs of its operators and of some beside it, behind those, and of copies.
+    /// Costs on one GPU of its operators and of some beside it, behind those, and of copies.
     pub(super) fn works(&self, beside: &[Operator], hardware: &Hardware<'_>) -> Result<Works, PlanError> {
         let job = self.job(hardware)?;
-        let mut priced = self.priced(&job, hardware)?;
+        let kinds = kinds(&job)?;
+        let mut priced = self.priced(&job, &kinds, hardware)?;
         for operator in beside {
-            priced.operators.push(priced.models.operator(operator, &[])?);
+            priced.operators[0].push(priced.models.operator(0, operator, &[])?);
         }
         let links = |memory| {
-            let links = host_links(&job, hardware.host_copies(memory), 1)?;
+            let links = host_links((&job, &kinds), memory, hardware, 1)?;
             let gpu = job.machine.gpu(job.gpu(0, 0));
             links.into_iter().next().ok_or_else(|| HardwareError::from(job.machine.no_memory(gpu)))
         };
         let links = [links(HostMemory::Pinned)?, links(HostMemory::Pageable)?];
-        Ok(Works { costs: self.costs(&priced, &job, hardware, 1)?, links })
+        Ok(Works { costs: self.costs(&priced, (&job, &kinds), hardware, 1)?, links })
     }
 
     /// Operators of its layers.
@@ -162,23 +162,25 @@ impl<'a> Deployed<'a> {
     where
         'a: 'j,
     {
-        let (_, gpu) = hardware.gpu()?;
-        let all = (gpu.memory_gib * f64::from(1 << 30)) as u64;
-        let capacity = self.deployment.limit.map_or(all, |limit| limit.min(all));
         let (machine, extent) = (hardware.machine, self.extent);
-        let Deployment { placement, drives, .. } = self.deployment;
+        let Deployment { placement, drives, limit, .. } = self.deployment;
         extent.placed(placement, machine.gpus()).map_err(|invalid| PlanError::Invalid(vec![invalid]))?;
-        Ok(Job { machine, extent, placement, capacity, drives, buffers: self.buffers() })
+        Ok(Job { machine, extent, placement, limit: *limit, drives, buffers: self.buffers() })
     }
 
     /// Prices its parts on the machine, or finds what the machine and the models of its hardware say against it.
-    fn priced<'j>(&self, job: &'j Job<'j>, hardware: &Hardware<'_>) -> Result<Priced<'j>, PlanError> {
+    fn priced<'j>(
+        &self,
+        job: &'j Job<'j>,
+        kinds: &'j Kinds,
+        hardware: &Hardware<'_>,
+    ) -> Result<Priced<'j>, PlanError> {
         let Deployment { launch, pipelining, .. } = self.deployment;
         let arrays = self.arrays(job)?;
         self.check_hosts(job)?;
         let issue = self.issue(hardware)?;
         let mut models = CostModels::new(
-            job,
+            (job, kinds),
             hardware,
             *launch,
             pipelining.techniques.host_rates(),
@@ -187,8 +189,11 @@ impl<'a> Deployed<'a> {
         // What rewriters have added reads nothing of which a cache is known to have it.
         let reused = self.laid.reused.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
         let operators = self.laid.graph.operators().iter().zip(reused);
-        let operators = operators.map(|(op, reused)| models.operator(op, reused));
-        let operators = operators.collect::<Result<Vec<_>, HardwareError>>()?;
+        let mut on_kind = |kind| {
+            let costs = operators.clone().map(|(op, reused)| models.operator(kind, op, reused));
+            costs.collect::<Result<Vec<_>, HardwareError>>()
+        };
+        let operators = (0..kinds.count()).map(&mut on_kind).collect::<Result<Vec<_>, _>>()?;
         let stages = self.chain.stages;
         let message = |(stage, &bytes): (u32, &u64)| models.message(stage, (stage + 1) % stages, bytes);
         let messages = (0..).zip(&self.boundaries).map(message).collect::<Result<_, HardwareError>>()?;
@@ -275,28 +280,22 @@ impl<'a> Deployed<'a> {
     fn costs(
         &self,
         Priced { models, operators, messages, copies, issue, .. }: &Priced<'_>,
-        job: &Job<'_>,
+        (job, kinds): (&Job<'_>, &Kinds),
         hardware: &Hardware<'_>,
         together: u32,
     ) -> Result<CostBook, PlanError> {
         let pipelining = &self.deployment.pipelining;
-        let host_copies = hardware.host_copies(HostMemory::Pinned);
         Ok(CostBook {
+            kinds: kinds.by_stage().to_vec(),
             operators: operators.clone(),
             messages: messages.clone(),
             copies: copies.clone(),
             speeds: models.speeds(),
-            tier_copies: {
-                let pageable = hardware.host_copies(HostMemory::Pageable);
-                let host = [(Medium::PAGE_LOCKED, host_copies), (Medium::PAGEABLE, pageable)];
-                let drives = job.drives.of_activations().next().map(|array| {
-                    Ok::<_, PlanError>((Medium::DRIVES, starts(&array.to_gpu, host_copies, gpu_link(job)?)))
-                });
-                let host = host.into_iter().filter_map(|(medium, costs)| Some((medium, costs?)));
-                host.chain(drives.transpose()?).collect()
-            },
+            tier_copies: (0..kinds.count())
+                .map(|kind| tier_copies((job, kinds), kind, hardware))
+                .collect::<Result<_, _>>()?,
             host_links: if pipelining.techniques.weigh_host_links() {
-                host_links(job, hardware.host_copies(job.buffers.activations), together)?
+                host_links((job, kinds), job.buffers.activations, hardware, together)?
             } else {
                 Vec::new()
             },
@@ -308,15 +307,20 @@ impl<'a> Deployed<'a> {
     fn accounts(
         &self,
         models: &mut CostModels<'_>,
+        kinds: &Kinds,
         hardware: &Hardware<'_>,
     ) -> Result<Accounts, HardwareError> {
         let (laid, chain) = (&self.laid, self.chain);
-        let account = |op: &Operator| {
+        let mut account = |kind: usize, op: &Operator| {
             let all = laid.graph.operators().iter();
             let shape = all.clone().position(|other| other.work == op.work).unwrap_or_default();
-            Ok(Account { shape: shape as u32, ..models.account(op, hardware)? })
+            Ok(Account { shape: shape as u32, ..models.account(kind, op, hardware)? })
         };
-        let operators = laid.graph.operators().iter().map(account).collect::<Result<_, HardwareError>>()?;
+        let mut on_kind = |kind| {
+            let accounts = laid.graph.operators().iter().map(|op| account(kind, op));
+            accounts.collect::<Result<Vec<_>, HardwareError>>()
+        };
+        let operators = (0..kinds.count()).map(&mut on_kind).collect::<Result<_, _>>()?;
         let message = |stage: u32| {
             let origin = models.message_origin(stage, (stage + 1) % chain.stages, hardware)?;
             let communication = Some(Communication::Message);
@@ -332,7 +336,11 @@ impl<'a> Deployed<'a> {
             copies: copies
                 .try_fold(Origin::MeasuredHere, |weakest, copy| Ok::<_, HardwareError>(weakest.max(copy?)))?,
             away: match self.deployment.drives.of_activations().next() {
-                None => hardware.host_copies_origin(),
+                None => {
+                    let gpus = (0..kinds.count()).map(|kind| kinds.gpu(hardware.machine, kind).1);
+                    let origins = gpus.map(|gpu| hardware.host_copies_origin(gpu));
+                    origins.fold(Origin::MeasuredHere, Origin::max)
+                }
                 Some(array) => array.to_gpu.provenance.origin,
             },
             host: hardware.host.launch.provenance.origin,
@@ -350,11 +358,13 @@ impl<'a> Deployed<'a> {
         HostBuffers { locked, exchanged, ..buffers }
     }
 
-    /// What each stage's ranks hold throughout.
-    fn memory(&self, buffers: &[u64], reserved: u64, capacity: u64) -> Vec<StageMemory> {
+    /// Memory that the ranks of each stage have, and hold throughout.
+    fn memory(&self, buffers: &[u64], job: &Job<'_>, kinds: &Kinds) -> Vec<StageMemory> {
         let stages = self.states.iter().zip(buffers);
         let memory = |(stage, (places, &buffers)): (usize, (&Places, &u64))| {
             let Places { gpu, host, drives } = places;
+            let (_, model) = kinds.gpu(job.machine, kinds.of_stage(stage as u32));
+            let reserved = (model.reserved_gib * f64::from(1 << 30)) as u64 + self.deployment.reserved;
             let persistent = vec![
                 (kind::PARAMETERS, gpu.parameters),
                 (kind::GRADIENTS, gpu.gradients),
@@ -369,7 +379,7 @@ impl<'a> Deployed<'a> {
                 hosted.append(&mut exchanges);
             }
             StageMemory {
-                capacity,
+                capacity: job.capacity(job.gpu(stage as u32, 0)),
                 fragments: self.deployment.fragments.get(stage).copied().unwrap_or(0),
                 persistent,
                 hosted,
@@ -387,6 +397,7 @@ impl<'a> Deployed<'a> {
 /// The GPUs of a job, and what joins them.
 struct JobGrounds<'a> {
     job: &'a Job<'a>,
+    kinds: &'a Kinds,
     hops: &'a [(u32, u32)],
     /// Whether hosts hold states.
     hosted: bool,
@@ -404,12 +415,39 @@ impl Grounds for JobGrounds<'_> {
     }
 
     fn slow_clocks(&self, lowered: &mut Lowered) {
-        self.job.slow_clocks(lowered);
+        self.job.slow_clocks(self.kinds, lowered);
     }
 
     fn memo(&self) -> Option<&Memo> {
         self.memo
     }
+}
+
+/// The kinds of GPUs of a job.
+fn kinds(job: &Job<'_>) -> Result<Kinds, PlanError> {
+    Kinds::of(job.machine, job.extent, job.placement).map_err(|MixedStage { stage, remedy, .. }| {
+        let problem = format!("stage {stage} is on GPUs of several kinds");
+        PlanError::Invalid(vec![Diagnostic::new("placement", problem, remedy)])
+    })
+}
+
+/// Costs of copies from a kind of GPU to other tiers beside their links, and of those back.
+fn tier_copies(
+    (job, kinds): (&Job<'_>, &Kinds),
+    kind: usize,
+    hardware: &Hardware<'_>,
+) -> Result<BTreeMap<Medium, [CopyCost; 2]>, PlanError> {
+    let (_, gpu) = kinds.gpu(job.machine, kind);
+    let [pinned, pageable] =
+        [HostMemory::Pinned, HostMemory::Pageable].map(|memory| hardware.host_copies(gpu, memory));
+    let host = [(Medium::PAGE_LOCKED, pinned), (Medium::PAGEABLE, pageable)];
+    let mut copies: BTreeMap<_, _> =
+        host.into_iter().filter_map(|(medium, costs)| Some((medium, costs?))).collect();
+    if let Some(array) = job.drives.of_activations().next() {
+        let stage = kinds.stages_of(kind).next().unwrap_or(0);
+        copies.insert(Medium::DRIVES, starts(&array.to_gpu, pinned, gpu_link(job, stage)?));
+    }
+    Ok(copies)
 }
 
 /// A copy whose start hardly counts (bytes).
@@ -418,13 +456,18 @@ const LARGE: u64 = 1 << 30;
 /// By stage, the ways between its first GPU and its host, alone and while several copies of the
 /// model use them; none where nobody knows what copies cost.
 fn host_links(
-    job: &Job<'_>,
-    copies: Option<[CopyCost; 2]>,
+    (job, kinds): (&Job<'_>, &Kinds),
+    memory: HostMemory,
+    hardware: &Hardware<'_>,
     together: u32,
 ) -> Result<Vec<HostLinks>, HardwareError> {
-    let Some(copies) = copies else { return Ok(Vec::new()) };
     let machine = job.machine;
+    let of_kind = |kind| hardware.host_copies(kinds.gpu(machine, kind).1, memory);
+    let Some(copies) = (0..kinds.count()).map(of_kind).collect::<Option<Vec<_>>>() else {
+        return Ok(Vec::new());
+    };
     let links = |stage| {
+        let copies = copies[kinds.of_stage(stage)];
         let gpu = machine.gpu(job.gpu(stage, 0));
         let memory = machine.memory_of(gpu).ok_or_else(|| machine.no_memory(gpu))?;
         let [out, back] = [machine.route(gpu, memory)?, machine.route(memory, gpu)?];
@@ -447,10 +490,10 @@ fn host_links(
     (0..job.extent.stages).map(links).collect()
 }
 
-/// What the first GPU gets of the way to its host (byte/s).
-fn gpu_link(job: &Job<'_>) -> Result<f64, PlanError> {
+/// Rate of the way between the first GPU of a stage and its host (byte/s).
+fn gpu_link(job: &Job<'_>, stage: u32) -> Result<f64, PlanError> {
     let machine = job.machine;
-    let gpu = machine.gpu(job.gpu(0, 0));
+    let gpu = machine.gpu(job.gpu(stage, 0));
     let route = machine.memory_of(gpu).ok_or_else(|| machine.no_memory(gpu));
     let route = route.and_then(|memory| machine.route(gpu, memory)).map_err(HardwareError::from)?;
     Ok(machine.bytes_per_s(&route))

@@ -29,8 +29,8 @@ pub struct Job<'a> {
     pub extent: Extent,
     /// On which GPUs.
     pub placement: &'a Placement,
-    /// Bytes of every GPU's memory that the job may use.
-    pub capacity: u64,
+    /// Bytes of each GPU's memory that the job may use. `None`: all.
+    pub limit: Option<u64>,
     /// Arrays of drives of its nodes, and what it keeps on which.
     pub drives: &'a Drives,
     /// What of its host's memory is for what is copied.
@@ -66,7 +66,10 @@ impl Job<'_> {
         arrays: &BTreeMap<u32, Vec<Array>>,
         channels: &[ChannelSpec],
     ) -> Result<Site, NoRoute> {
-        let (platform, resources) = self.machine.platform(Some(self.capacity), cause_of);
+        let (mut platform, resources) = self.machine.platform(cause_of);
+        for (gpu, of_gpu) in (0..).zip(&resources.gpus) {
+            platform.stores[of_gpu.memory.index()].capacity = self.capacity(gpu);
+        }
         let (beside, rings) = (self.ranks_by_memory(), BTreeMap::new());
         let mut building = Building { job: self, platform, resources, beside, rings };
         let ranks = (0..self.extent.stages)
@@ -134,6 +137,13 @@ impl Job<'_> {
         self.extent.gpu(self.placement, stage, replica)
     }
 
+    /// Bytes of a GPU's memory that the job may use.
+    pub fn capacity(&self, gpu: u32) -> u64 {
+        let (_, model) = &self.machine.gpu_kinds()[self.machine.kind_of_gpu(gpu)];
+        let all = (model.memory_gib * f64::from(1 << 30)) as u64;
+        self.limit.map_or(all, |limit| limit.min(all))
+    }
+
     /// The ranks of every group, as stages and replicas.
     pub fn groups(&self, group: Group) -> Vec<Vec<(u32, u32)>> {
         let Extent { tensor, context, data, stages, expert, sharing } = self.extent;
@@ -165,14 +175,15 @@ impl Job<'_> {
 }
 
 impl Job<'_> {
-    /// Where the members of a kind of group are: those of the one that stands for all, with the rates of the fastest that
-    /// is spread like it, as links that are slower slow those that cross them and nobody else.
+    /// Where the members of a kind of group `among` some stages are: those of the one that stands
+    /// for all, with the rates of the fastest that is spread like it, as links that are slower slow
+    /// those that cross them and nobody else.
     ///
     /// # Errors
     /// If nothing joins two of them.
-    pub fn shape(&self, group: Group) -> Result<GroupShape, NoRoute> {
-        let mut shape = self.shape_of(&self.standing_for(group))?;
-        for members in self.groups(group) {
+    pub fn shape(&self, group: Group, among: impl Fn(u32) -> bool) -> Result<GroupShape, NoRoute> {
+        let mut shape = self.shape_of(&self.standing_for(group, &among))?;
+        for members in self.groups_among(group, &among) {
             let other = self.shape_of(&members)?;
             if (other.ranks, other.ranks_per_node) != (shape.ranks, shape.ranks_per_node) {
                 continue;
@@ -189,9 +200,19 @@ impl Job<'_> {
     }
 
     /// The first of the groups that are spread over the most nodes, whose time all others of the kind take at least.
-    fn standing_for(&self, group: Group) -> Vec<(u32, u32)> {
+    fn standing_for(&self, group: Group, among: impl Fn(u32) -> bool) -> Vec<(u32, u32)> {
         let nodes = |members: &Vec<(u32, u32)>| Reverse(self.by_node(members).len());
-        self.groups(group).into_iter().min_by_key(nodes).unwrap_or_default()
+        self.groups_among(group, among).min_by_key(nodes).unwrap_or_default()
+    }
+
+    /// The groups whose ranks are all of some stages.
+    fn groups_among(
+        &self,
+        group: Group,
+        among: impl Fn(u32) -> bool,
+    ) -> impl Iterator<Item = Vec<(u32, u32)>> {
+        let groups = self.groups(group).into_iter();
+        groups.filter(move |members| members.iter().all(|&(stage, _)| among(stage)))
     }
 
     /// Where the stages of a pipeline are: those of the first replica, which stands for all.
@@ -255,12 +276,17 @@ impl Job<'_> {
         Ok((inside, between))
     }
 
-    /// What collectives of a kind of group cross: the hops of the one that stands for all.
+    /// Hops that collectives of a kind of group `among` some stages cross: those of the one that
+    /// stands for all.
     ///
     /// # Errors
     /// If nothing joins two of them.
-    pub fn hops_of(&self, group: Group) -> Result<impl Iterator<Item = Route>, NoRoute> {
-        let (inside, between) = self.hops(&self.by_node(&self.standing_for(group)))?;
+    pub fn hops_of(
+        &self,
+        group: Group,
+        among: impl Fn(u32) -> bool,
+    ) -> Result<impl Iterator<Item = Route>, NoRoute> {
+        let (inside, between) = self.hops(&self.by_node(&self.standing_for(group, among)))?;
         Ok(inside.into_iter().chain(between))
     }
 

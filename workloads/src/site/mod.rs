@@ -5,6 +5,7 @@
 
 mod clocks;
 mod drives;
+mod kinds;
 mod machine;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use crate::schedule::StageMemory;
 use crate::transfer::{Dispositions, Medium};
 
 pub use drives::{ArrayUse, DriveArray, Drives};
+pub use kinds::{Kinds, MixedStage};
 pub use machine::{ChannelSpec, Job};
 
 /// Where the ranks are.

@@ -26,7 +26,8 @@ use crate::catalogue::{Catalogue, LinkKind, look_up};
 use crate::settings::written::{self, Scalar, Written};
 use crate::settings::{Dimension, Quantity};
 
-use super::settings::{Cluster, Parts, Settings, SingleNode};
+use super::set::PartChanges;
+use super::settings::{Cluster, MoreNodes, Parts, Settings, SingleNode};
 use super::{MachineError, PartSettings};
 
 /// A part by its name in the catalogue, or by a map that describes one which the catalogue lacks.
@@ -214,19 +215,27 @@ impl Settings {
     pub fn complete(&self, catalogue: &Catalogue) -> Self {
         let mut settings = self.clone();
         match &mut settings {
-            Self::Cluster(Cluster { gpu, set, .. }) | Self::Node(SingleNode { gpu, set, .. }) => {
-                gpu.iter_mut().for_each(|gpu| complete(catalogue, gpu));
-                for PartSettings { model, class, .. } in set.values_mut() {
-                    model.iter_mut().for_each(|drive| complete(catalogue, drive));
-                    class.iter_mut().for_each(|class| complete(catalogue, class));
+            Self::Cluster(Cluster { gpu, set, more, .. }) => {
+                complete_node(catalogue, gpu, set);
+                for MoreNodes { gpu, set, .. } in more {
+                    complete_node(catalogue, gpu, set);
                 }
             }
+            Self::Node(SingleNode { gpu, set, .. }) => complete_node(catalogue, gpu, set),
             Self::Parts(parts) => {
                 parts.gpus.values_mut().for_each(|gpu| complete(catalogue, gpu));
                 parts.ssds.values_mut().for_each(|drive| complete(catalogue, drive));
             }
         }
         settings
+    }
+}
+
+fn complete_node(catalogue: &Catalogue, gpu: &mut Option<Choice<GpuSettings>>, set: &mut PartChanges) {
+    gpu.iter_mut().for_each(|gpu| complete(catalogue, gpu));
+    for PartSettings { model, class, .. } in set.values_mut() {
+        model.iter_mut().for_each(|drive| complete(catalogue, drive));
+        class.iter_mut().for_each(|class| complete(catalogue, class));
     }
 }
 

@@ -29,10 +29,10 @@ impl Check<'_> {
     /// What was measured on another GPU says nothing of this one.
     pub(super) fn calibrated_gpu(&mut self, scenario: &Scenario, machine: &Machine) {
         let Some(overlay) = scenario.constants.overlay() else { return };
-        let own = (machine.gpus() > 0).then(|| machine.part(machine.gpu(0)).model).flatten();
         for (at, file) in overlay.files.iter().enumerate() {
-            if let (Some(measured), Some(own)) = (&file.gpu, own)
-                && measured != own
+            let mut own = machine.gpu_kinds().iter().map(|(name, _)| name);
+            if let Some(measured) = &file.gpu
+                && let Some(own) = own.find(|own| *own != measured)
             {
                 let about =
                     [(&*entry(at), format!("measured on {measured}")), ("machine", format!("has {own}"))];

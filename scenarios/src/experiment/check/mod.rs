@@ -5,6 +5,7 @@ mod buildable;
 mod calibration;
 mod dimensions;
 mod exchange;
+mod kinds;
 mod layered;
 mod machine;
 mod movement_plan;

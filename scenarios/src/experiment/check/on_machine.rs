@@ -1,5 +1,7 @@
 //! What every model on a machine must satisfy, and what holds where nothing is written.
 
+use hw_models::catalogue::Gpu;
+
 use super::Check;
 use super::batches::Batches;
 use crate::schema::{Count, Precision, Scenario, SendMode};
@@ -32,9 +34,13 @@ impl Check<'_> {
         self.products(scenario);
         if let Some(machine) = &machine {
             self.calibrated_gpu(scenario, machine);
-            self.alike(machine);
-            self.kernels(scenario, machine);
-            self.limit(scenario, machine);
+            let kinds = if placed { self.separated(scenario, machine) } else { None };
+            let gpus: Vec<(&str, &Gpu)> = match &kinds {
+                Some(kinds) => (0..kinds.count()).map(|kind| kinds.gpu(machine, kind)).collect(),
+                None => machine.gpu_kinds().iter().map(|(name, gpu)| (name.as_str(), gpu)).collect(),
+            };
+            self.kernels(scenario, machine, &gpus);
+            self.limit(scenario, &gpus);
             self.storage(scenario, machine);
         }
     }

@@ -1,6 +1,7 @@
 //! What a transformer on a machine must satisfy.
 
 use hw_models::allocator::{Fault, Settings};
+use hw_models::catalogue::Gpu;
 use hw_models::machine::Machine;
 use workloads::model::transformer::Execution;
 use workloads::passes::ModelKind;
@@ -169,26 +170,12 @@ impl Check<'_> {
         }
     }
 
-    /// All ranks run on the same kind of GPU.
-    pub(super) fn alike(&mut self, machine: &Machine) {
-        let gpus = (0..machine.gpus_per_node()).map(|gpu| machine.part(machine.gpu(gpu)));
-        let mut others = gpus.clone().filter(|gpu| gpu.model != machine.part(machine.gpu(0)).model);
-        if let (Some(first), Some(other)) = (gpus.clone().next(), others.next()) {
-            let told = |model: Option<&str>| format!("`{}`", model.unwrap_or_default());
-            let path = |name: &str| format!("machine.parts.gpus.{name}");
-            let about = [(&*path(&other.name), told(other.model)), (&*path(&first.name), told(first.model))];
-            let message = "a model runs on GPUs of one kind";
-            self.report(&about, message, "give them all the same, or leave the others out");
-        }
-    }
-
-    /// What may be used of a GPU's memory is no more than it has.
-    pub(super) fn limit(&mut self, scenario: &Scenario, machine: &Machine) {
-        let (Some(limit), Some(gpu)) = (scenario.memory.limit, machine.gpu_model(machine.gpu(0))) else {
-            return;
-        };
-        if limit.bytes() as f64 > gpu.memory_gib * f64::from(1 << 30) {
-            let message = format!("`memory.limit` is {limit}, but the GPU has {} GiB", gpu.memory_gib);
+    /// A limit of memory is no more than the largest GPU has.
+    pub(super) fn limit(&mut self, scenario: &Scenario, gpus: &[(&str, &Gpu)]) {
+        let largest = gpus.iter().map(|(_, gpu)| gpu.memory_gib).max_by(f64::total_cmp);
+        let (Some(limit), Some(largest)) = (scenario.memory.limit, largest) else { return };
+        if limit.bytes() as f64 > largest * f64::from(1 << 30) {
+            let message = format!("`memory.limit` is {limit}, but the GPU has {largest} GiB");
             let help = match scenario.machine {
                 Some(schema::Machine::Parts(_)) | None => "lower it, or take GPUs with more".to_owned(),
                 _ => format!("lower it, or write `set: {{ gpu: {{ memory: {limit} }} }}` in the machine"),
@@ -222,25 +209,24 @@ impl Check<'_> {
         }
     }
 
-    /// The GPU computes in the precision.
-    pub(super) fn kernels(&mut self, scenario: &Scenario, machine: &Machine) {
+    /// The GPUs compute in the precision.
+    pub(super) fn kernels(&mut self, scenario: &Scenario, machine: &Machine, gpus: &[(&str, &Gpu)]) {
         self.pieces(scenario, machine);
-        let first = machine.gpu(0);
-        let Some(gpu) = machine.gpu_model(first) else { return };
-        let (name, there) = match scenario.training.precision {
+        let there = |gpu: &Gpu| match scenario.training.precision {
             Some(Precision::Fp16Mixed) => ("fp16", gpu.peak_tflops.fp16.is_some()),
             None | Some(Precision::Bf16Mixed) => ("bf16", gpu.peak_tflops.bf16.is_some()),
             Some(Precision::Fp32) => ("fp32", true),
         };
-        if !there {
-            let model = machine.part(first).model.unwrap_or_default();
-            let other = if gpu.peak_tflops.fp16.is_some() { "fp16-mixed" } else { "fp32" };
+        if let Some((model, gpu)) = gpus.iter().find(|(_, gpu)| !there(gpu).1) {
+            let (name, _) = there(gpu);
+            let all_half = gpus.iter().all(|(_, gpu)| gpu.peak_tflops.fp16.is_some());
+            let other = if all_half { "fp16-mixed" } else { "fp32" };
             let message = format!("the GPU `{model}` does not compute in {name}");
             let help = format!("write `training: {{ precision: {other} }}`, or take another machine");
             self.report_with("training.precision", &["machine"], message, help);
         }
-        if scenario.training.fp8.is_some() && gpu.peak_tflops.fp8.is_none() {
-            let model = machine.part(first).model.unwrap_or_default();
+        let without = gpus.iter().find(|(_, gpu)| gpu.peak_tflops.fp8.is_none());
+        if let Some((model, _)) = without.filter(|_| scenario.training.fp8.is_some()) {
             let message = format!("the GPU `{model}` does not compute in fp8");
             let help = "remove it, or take GPUs that do, such as those of `dgx-h100`";
             self.report_with("training.fp8", &["machine"], message, help);

@@ -234,10 +234,12 @@ impl Before<'_> {
         directions.into_iter().map(family).collect()
     }
 
-    /// A setting of several times the machine; `None` where parts are spelled out.
+    /// A setting of several times the machine; `None` where parts are spelled out or nodes differ.
     fn machine(&self, times: u64) -> Option<(String, String)> {
         match self.scenario.machine.as_ref()? {
-            Machine::Cluster(cluster) => Some(said("machine.cluster.count", &(cluster.count.get() * times))),
+            Machine::Cluster(cluster) if cluster.more.is_empty() => {
+                Some(said("machine.cluster.count", &(cluster.count.get() * times)))
+            }
             Machine::Node(SingleNode { name, gpu, set, degrade }) if set.is_empty() && degrade.is_empty() => {
                 // A JSON text is one in YAML, too.
                 let written = |gpu: &Choice<GpuSettings>| match gpu {
@@ -247,7 +249,7 @@ impl Before<'_> {
                 let gpu = gpu.as_ref().map_or(String::new(), |gpu| format!(", gpu: {}", written(gpu)));
                 Some(said("machine", &format!("{{ cluster: {{ node: {name}, count: {times}{gpu} }} }}")))
             }
-            Machine::Node(_) | Machine::Parts(_) => None,
+            Machine::Cluster(_) | Machine::Node(_) | Machine::Parts(_) => None,
         }
     }
 }

@@ -168,7 +168,7 @@ fn a_step_ends_as_if_the_host_waited_for_each_mask() {
         let on = LayeredExecution { step: Step::Gradients, ..execution(8) };
         let mut plan = plan(&preset("switch-base-8"), &on, 1, None);
         plan.deployment.launch = Launch::Eager;
-        let model = hardware.kernel_model(1.0).unwrap();
+        let model = hardware.kernel_model(hardware.gpu().unwrap(), 1.0).unwrap();
         let gap = host.gap_in_stream.time();
         let blocks = plan.model.blocks();
         let blocks = blocks.iter().map(|block| &block.block);

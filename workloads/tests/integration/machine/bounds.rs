@@ -77,7 +77,7 @@ fn a_single_gpu_takes_the_sum_of_its_operators() {
     let parts = Parts { gpus, ..Parts::default() };
     let machine = Machine::from_parts(&world.catalogue, &parts).unwrap();
     let hardware = world.hardware(&machine);
-    let kernels = hardware.kernel_model(1.0).unwrap();
+    let kernels = hardware.kernel_model(hardware.gpu().unwrap(), 1.0).unwrap();
     let gap = hardware.host.gap_in_stream.time().0;
     let alone = |operators: &[Operator], tensors: &[Tensor], before: Option<TensorId>| -> u64 {
         let cost = |(op, reused): (&Operator, Vec<Reuse>)| {

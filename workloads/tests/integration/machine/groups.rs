@@ -24,7 +24,7 @@ fn groups_of(node: &str, tensor: u32, check: impl Fn(&Job<'_>, &Site)) {
         machine: &machine,
         extent,
         placement: &Placement::Sequential,
-        capacity: 1 << 34,
+        limit: Some(1 << 34),
         drives: &Drives::NONE,
         buffers: HostBuffers::ENOUGH,
     };
@@ -55,7 +55,7 @@ fn used(site: &Site, group: usize) -> (f64, BTreeSet<FluidId>) {
 fn rings_over_pairs_are_not_held_up_by_a_pair_with_a_single_link() {
     for (tensor, rings) in [(4, 4.0), (8, 6.0)] {
         groups_of("dgx-1v-32g", tensor, |job, site| {
-            let shape = job.shape(Group::Tensor).expect("all GPUs are joined");
+            let shape = job.shape(Group::Tensor, |_| true).expect("all GPUs are joined");
             assert_eq!(shape.inside.link, InsideLink::CubeMesh);
             let (rate, _) = used(site, 0);
             assert!(rate >= rings * 24.9e9, "{tensor}: {rate}");
@@ -92,7 +92,7 @@ fn groups_of_a_node_share_no_link() {
 fn gpus(extent: Extent, placement: &Placement, group: Group) -> Vec<Vec<u32>> {
     let machine = World::dgx_a100(2).machine();
     let (drives, buffers) = (&Drives::NONE, HostBuffers::ENOUGH);
-    let job = Job { machine: &machine, extent, placement, capacity: 1 << 34, drives, buffers };
+    let job = Job { machine: &machine, extent, placement, limit: Some(1 << 34), drives, buffers };
     let members =
         |group: Vec<(u32, u32)>| group.into_iter().map(|(stage, rank)| job.gpu(stage, rank)).collect();
     job.groups(group).into_iter().map(members).collect()
@@ -119,10 +119,10 @@ fn the_group_that_is_spread_most_stands_for_all() {
         machine: &machine,
         extent: Extent::new(2, 2, 1),
         placement: &placement,
-        capacity: 1 << 34,
+        limit: Some(1 << 34),
         drives: &Drives::NONE,
         buffers: HostBuffers::ENOUGH,
     };
-    let shape = job.shape(Group::Tensor).expect("all GPUs are joined");
+    let shape = job.shape(Group::Tensor, |_| true).expect("all GPUs are joined");
     assert_eq!((shape.ranks, shape.ranks_per_node, shape.between.is_some()), (2, 1, true));
 }

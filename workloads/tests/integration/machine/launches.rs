@@ -32,7 +32,7 @@ fn a_visit_ends_as_if_each_operator_waited_for_its_own_launch() {
     for (launch_us, share) in [(0.0, 0.0..0.01), (20.0, 0.01..0.1), (100.0, 0.2..0.8), (500.0, 0.8..1.0)] {
         world.host.launch.us = launch_us;
         let hardware = world.hardware(&machine);
-        let kernels = hardware.kernel_model(1.0).unwrap();
+        let kernels = hardware.kernel_model(hardware.gpu().unwrap(), 1.0).unwrap();
         let gap = hardware.host.gap_in_stream.time();
         let (layers, micro_batches) = (3, 4);
         let mut plan = plan(Transformer::gpt(layers, 2_048, 16, 50_257, 1_024), [1, 1, 1], micro_batches);

@@ -8,6 +8,7 @@ mod elasticity;
 mod exchanged;
 mod folded;
 mod groups;
+mod kinds;
 pub(crate) mod launches;
 mod layers;
 mod memo;

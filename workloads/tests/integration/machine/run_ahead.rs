@@ -61,7 +61,7 @@ fn segments_follow_what_the_device_has_returned() {
     assert!(ranks.lends());
     let built = world.build(&plan).unwrap();
     let reserved = |returned: &[memory::Recorded]| {
-        let used = ranks.usage(&built, returned, &NOTHING, &Default::default()).unwrap();
+        let used = ranks.usage(&built, returned, |_| NOTHING, &Default::default()).unwrap();
         used[0].usage.peak_reserved.reserved
     };
     let (nothing_returned, all_returned) =

@@ -130,7 +130,7 @@ fn tensors_are_about_as_many_bytes_as_storages() {
         let built = world.build(&plan).unwrap();
         let ranks = Ranks::of_transformer(&plan, None).unwrap();
         let of_tensors = |returned: &[Recorded]| {
-            let used = ranks.usage(&built, returned, &NOTHING, &Default::default()).unwrap();
+            let used = ranks.usage(&built, returned, |_| NOTHING, &Default::default()).unwrap();
             let outside: u64 = used[0].outside.iter().map(|(_, bytes)| bytes).sum();
             let usage = &used[0].usage;
             [usage.peak_allocated.allocated, usage.peak_reserved.reserved]
