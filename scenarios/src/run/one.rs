@@ -26,10 +26,10 @@ use crate::schema::{Fold, Scenario, Segments};
 
 /// Rounds in which a plan that fills the memory of GPUs is decided and simulated again, and those
 /// after which it is given up if none of them fits.
-const ROUNDS_MAX: u64 = 11;
-const ROUNDS_EVER: u64 = 14;
+const ROUNDS_MAX: u64 = 6;
+const ROUNDS_EVER: u64 = 12;
 /// Rounds of them in which less is left free than was enough.
-const HALVINGS_MAX: u32 = 5;
+const HALVINGS_MAX: u32 = 1;
 /// Events per activity at most: an activity begins, waits and ends.
 const EVENTS_PER_ACTIVITY: u64 = 8;
 

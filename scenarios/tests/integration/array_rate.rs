@@ -2,7 +2,7 @@
 
 use reports::summary::RunSummary;
 
-use crate::support::{read, run};
+use crate::support::run_of;
 
 /// Hidden size, heads and layers of the published encoders.
 const SHAPES: [(u32, u32, u32); 3] = [(8192, 64, 4), (12_288, 96, 3), (16_384, 128, 2)];
@@ -33,8 +33,7 @@ fn step((hidden, heads, layers): (u32, u32, u32), variant: &str, rate: f64) -> R
         }
     }
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    let experiment = read(&text, &settings).unwrap_or_else(|failure| panic!("{failure}"));
-    run(&experiment).variants.swap_remove(0)
+    run_of(&text, &settings)
 }
 
 fn offload(prefetch: &str) -> String {

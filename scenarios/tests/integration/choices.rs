@@ -3,7 +3,7 @@
 
 use reports::summary::RunSummary;
 
-use crate::support::{read, run};
+use crate::support::run_of;
 
 const SERVER: &str = "
 name: test
@@ -17,8 +17,7 @@ const COORDINATIONS: [&str; 4] = ["oblivious", "disjoint", "shifted", "synchroni
 
 fn swapped(settings: &str, memory: &str) -> RunSummary {
     let technique = format!("techniques={settings}");
-    let experiment = read(SERVER, &[&technique, memory]).unwrap_or_else(|failure| panic!("{failure}"));
-    run(&experiment).variants.swap_remove(0)
+    run_of(SERVER, &[&technique, memory])
 }
 
 fn step(settings: &str, memory: &str) -> f64 {

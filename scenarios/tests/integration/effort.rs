@@ -2,7 +2,7 @@
 
 use reports::summary::RunSummary;
 
-use crate::support::{read, run};
+use crate::support::{read, run_of};
 
 /// One run of settings on one A100, with samples of 256 tokens.
 fn alone(settings: &str) -> RunSummary {
@@ -10,8 +10,7 @@ fn alone(settings: &str) -> RunSummary {
         "name: test\nmachine: {{ cluster: {{ node: dgx-a100-80g, count: 1 }} }}\n\
          parallelism: {{ data: 1, idle: allow }}\n{settings}"
     );
-    let experiment = read(&text, &[]).unwrap_or_else(|failure| panic!("{failure}"));
-    run(&experiment).variants.swap_remove(0)
+    run_of(&text, &[])
 }
 
 const TRAINING: &str =
@@ -101,8 +100,7 @@ fn a_footprint_ratio_that_memory_caps_is_told() {
              training: {{ precision: fp32, micro_batch: 256, accumulate: 1 }}\n\
              parallelism: {{ data: 1, idle: allow }}\nmemory: {{ footprint_ratio: 1.2, allocator: {{ expandable_segments: true }} }}\ntechniques: {{ swap: {{}} }}\n"
         );
-        let experiment = read(&text, &[]).unwrap_or_else(|failure| panic!("{failure}"));
-        let notes = run(&experiment).variants.swap_remove(0).notes;
+        let notes = run_of(&text, &[]).notes;
         // Winograd kernels multiply less than counts, which is another note.
         notes.into_iter().filter(|note| note.contains("footprint_ratio")).collect::<Vec<_>>()
     };

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use reports::summary::{FailureKind, RunSummary};
 
-use crate::support::{read, run};
+use crate::support::run_of;
 
 const SMALL: &str = "
 name: test
@@ -26,8 +26,7 @@ software: { launch: free }
 ";
 
 fn ran(settings: &[&str]) -> RunSummary {
-    let experiment = read(SMALL, settings).unwrap_or_else(|failure| panic!("{failure}"));
-    run(&experiment).variants.swap_remove(0)
+    run_of(SMALL, settings)
 }
 
 fn step(technique: &str) -> f64 {

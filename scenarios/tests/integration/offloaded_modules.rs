@@ -2,7 +2,7 @@
 
 use reports::summary::RunSummary;
 
-use crate::support::{read, run};
+use crate::support::run_of;
 
 const MODULES: [&str; 5] = ["attention-norm", "core-attention", "attention-projections", "mlp-norm", "mlp"];
 
@@ -18,8 +18,7 @@ software: { attention: flash }
 fn offloading(settings: &str) -> RunSummary {
     let offload =
         format!("techniques.activation_offload={{ smallest: 1 MiB, forwarding: false, {settings} }}");
-    let read = read(LAYERS, &[&offload]).unwrap_or_else(|failure| panic!("{failure}"));
-    run(&read).variants.swap_remove(0)
+    run_of(LAYERS, &[&offload])
 }
 
 fn out(run: &RunSummary) -> u64 {

@@ -2,7 +2,7 @@
 
 use reports::summary::{FailureKind, RunSummary};
 
-use crate::support::{messages, read, run};
+use crate::support::{messages, read, run_of};
 
 /// A GPT on each of eight GPUs, all of whose activations leave but those of the head.
 const OFFLOADED: &str = "name: offloaded
@@ -13,24 +13,23 @@ software: { attention: flash }
 techniques: { activation_offload: { smallest: 1 MiB, keep: { layers: 0 }, forwarding: false } }
 ";
 
-fn run_of(settings: &[&str]) -> RunSummary {
-    let experiment = read(OFFLOADED, settings).unwrap_or_else(|failure| panic!("{failure}"));
-    run(&experiment).variants.swap_remove(0)
+fn ran(settings: &[&str]) -> RunSummary {
+    run_of(OFFLOADED, settings)
 }
 
 /// Which store is short, when, and by how many bytes; with as many more a step takes what it takes without a limit.
 #[test]
 fn a_job_without_buffers_for_what_must_leave_is_refused() {
-    let refused = run_of(&["memory.pinned.size=256 MiB"]).failure.expect("it is refused");
+    let refused = ran(&["memory.pinned.size=256 MiB"]).failure.expect("it is refused");
     assert_eq!(refused.kind, FailureKind::OutOfMemory);
     assert_eq!(refused.store.as_deref(), Some("page-locked memory beside stage 0"));
     assert_eq!(refused.operation.as_deref(), Some("backward of micro-batch 0"));
     let (short, has) = (refused.short_bytes.unwrap(), refused.capacity_bytes.unwrap());
     assert_eq!((has, refused.requested_bytes), (256 << 20, Some(short + has)));
     let enough = format!("memory.pinned.size={} B", short + has);
-    assert_eq!(run_of(&[&enough]).step_time_s, run_of(&[]).step_time_s);
+    assert_eq!(ran(&[&enough]).step_time_s, ran(&[]).step_time_s);
     let few = format!("memory.pinned.size={} B", short + has - 1);
-    assert_eq!(run_of(&[&few]).failure.and_then(|failure| failure.short_bytes), Some(1));
+    assert_eq!(ran(&[&few]).failure.and_then(|failure| failure.short_bytes), Some(1));
     assert!(refused.remedies[0].action.contains("memory: { pinned: { size"), "{:?}", refused.remedies);
 }
 
@@ -38,7 +37,7 @@ fn a_job_without_buffers_for_what_must_leave_is_refused() {
 #[test]
 fn what_is_not_page_locked_takes_as_long_as_a_thread_copies() {
     let [locked, paged] = [&[][..], &["techniques.activation_offload.pinned=false"]].map(|settings| {
-        let run = run_of(settings);
+        let run = ran(settings);
         let bytes = |kind: &str| run.communication.iter().find(|one| one.kind == kind).unwrap().bytes;
         let moved = [bytes("offload to host memory"), bytes("load from host memory")];
         (run.step_time_s.unwrap(), moved)
@@ -53,7 +52,7 @@ fn what_is_not_page_locked_takes_as_long_as_a_thread_copies() {
     assert!(paged.0 > 1.8 * locked.0, "{} and {} s", paged.0, locked.0);
     let overflowing = |size: &str| {
         let setting = format!("memory.pinned={{ size: {size}, when_full: pageable }}");
-        run_of(&[&setting]).step_time_s.unwrap()
+        ran(&[&setting]).step_time_s.unwrap()
     };
     let [none, some, all] = ["0 B", "256 MiB", "64 GiB"].map(overflowing);
     assert_eq!((none, all), (paged.0, locked.0));

@@ -3,7 +3,7 @@
 use reports::summary::RunSummary;
 use scenarios::catalogue;
 
-use crate::support::{read, run};
+use crate::support::run_of;
 
 /// A small GPT on a GPU with drives beside it.
 const TRANSFORMER: &str = "name: presets
@@ -23,8 +23,7 @@ software: { image_layers: cudnn }
 ";
 
 fn step(text: &str, settings: &[&str]) -> RunSummary {
-    let read = read(text, settings).unwrap_or_else(|failure| panic!("{settings:?}: {failure}"));
-    run(&read).variants.swap_remove(0)
+    run_of(text, settings)
 }
 
 fn time(settings: &[&str]) -> f64 {

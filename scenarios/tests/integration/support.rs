@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use reports::summary::Summary;
+use reports::summary::{RunSummary, Summary};
 use scenarios::run::{Options, Unwatched, execute};
 use scenarios::{Experiment, Failure, load};
 
@@ -25,6 +25,12 @@ pub(crate) fn read_all(files: &[(&str, &str)], overrides: &[&str]) -> Result<Exp
 /// An experiment of name and [`SETTINGS`] followed by `more`, which must be right.
 pub(crate) fn experiment(more: &str) -> Experiment {
     read(&format!("name: test\n{SETTINGS}{more}"), &[]).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+/// The first run of a text, with settings from the command line.
+pub(crate) fn run_of(text: &str, settings: &[&str]) -> RunSummary {
+    let experiment = read(text, settings).unwrap_or_else(|failure| panic!("{settings:?}: {failure}"));
+    run(&experiment).variants.swap_remove(0)
 }
 
 /// The messages of a failure.

@@ -2,7 +2,7 @@
 
 use reports::summary::RunSummary;
 
-use crate::support::{read, run};
+use crate::support::run_of;
 
 /// A model said in both ways.
 struct Twice {
@@ -59,8 +59,7 @@ fn step(settings: &str) -> RunSummary {
     let text = format!(
         "name: twice\nmachine: {{ node: dgx-a100-80g }}\nparallelism: {{ data: 1, idle: allow }}\n{settings}"
     );
-    let experiment = read(&text, &[]).unwrap_or_else(|failure| panic!("{failure}"));
-    run(&experiment).variants.swap_remove(0)
+    run_of(&text, &[])
 }
 
 /// States by kind and FLOPs are equal. Steps differ by kernels that the two libraries of operators
@@ -100,8 +99,7 @@ fn a_program_that_reads_its_loss_takes_the_step_of_its_model() {
             "name: twice\nmachine: {{ node: dgx-a100-80g }}\nmodel: {{ program: {{ base: {{ {layers} }}, iteration: {iteration} }} }}
 {training}\n{software}\nrun: {{ iterations: 20 }}"
         );
-        let experiment = read(&program, &[]).unwrap_or_else(|failure| panic!("{failure}"));
-        let program = run(&experiment).variants.swap_remove(0);
+        let program = run_of(&program, &[]);
         program.step_time_s.expect("it fits") / plan.step_time_s.expect("it fits")
     };
     for micro_batch in [1, 16] {

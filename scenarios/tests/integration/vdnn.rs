@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use reports::summary::{FailureKind, RunSummary};
 
-use crate::support::{messages, read, run};
+use crate::support::{messages, read, run_of};
 
 const VGG: &str = "
 name: test
@@ -41,8 +41,7 @@ software: { launch: free }
 ";
 
 fn ran(text: &str, settings: &[&str]) -> RunSummary {
-    let experiment = read(text, settings).unwrap_or_else(|failure| panic!("{failure}"));
-    run(&experiment).variants.swap_remove(0)
+    run_of(text, settings)
 }
 
 fn vdnn(settings: &str) -> String {

@@ -28,10 +28,10 @@ const ASKED_MAX: usize = 16 << 30;
 /// decoder of tokens, links of parts that have none, drives described in place of GPUs and network
 /// interfaces, sizes that 1 does not divide, lists of one where a file needs more, the queue of a
 /// trace.
-const USELESS_MAX: usize = 53;
+const USELESS_MAX: usize = 62;
 
 /// Files that have a use for the settings: those of each kind of model.
-const BASES: [(&str, &str); 13] = [
+const BASES: [(&str, &str); 14] = [
     (
         "profile",
         "name: profile
@@ -112,6 +112,15 @@ machine:
     set: { ssd: { model: { like: samsung-pm9a3-u2-3840gb } } }
 model: { transformer: { preset: gpt2 } }
 training: { micro_batch: 1, accumulate: 4, sequence: 1024 }
+",
+    ),
+    (
+        "idle-nodes",
+        "name: idle nodes
+machine: { cluster: { node: dgx-a100-80g, count: 1 } }
+model: { transformer: { preset: gpt2 } }
+training: { micro_batch: 1, accumulate: 4, sequence: 1024 }
+parallelism: { data: 1, idle: allow }
 ",
     ),
     (

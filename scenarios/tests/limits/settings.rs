@@ -30,8 +30,8 @@ pub(super) fn integers() -> Vec<Setting> {
 }
 
 impl Setting {
-    /// As on the command line. A layer of a list needs others around it, a link parts that are there, a
-    /// loop something to repeat.
+    /// As on the command line. A layer of a list needs others around it, a link parts that are there, nodes
+    /// a name, a loop something to repeat.
     pub(super) fn change(&self, base: &str, number: u64) -> String {
         let mut value = self.value.clone();
         replace(&mut value, number);
@@ -45,6 +45,16 @@ impl Setting {
                 let lanes = links[0]["lanes"].clone();
                 let link = |gpu: &str| json!({ "between": [gpu, "cpu"], "class": "pcie4", "lanes": lanes });
                 *links = vec![link("g0"), link("g1")];
+            }
+            (Some("more"), Some(nodes)) => {
+                let whole = json!({ "node": "dgx-a100-80g", "count": 1 });
+                complete(&mut nodes[0], &whole);
+                if let Some(gpu) = nodes[0].get_mut("gpu") {
+                    complete(gpu, &json!({ "like": "a100-sxm4-80gb" }));
+                }
+                if let Some(drive) = nodes[0].pointer_mut("/set/ssd/model") {
+                    complete(drive, &json!({ "like": "samsung-pm9a3-u2-3840gb" }));
+                }
             }
             (Some("iteration"), Some(statements)) => {
                 if let Some(repeated) = statements[0].get_mut("loop") {
@@ -74,16 +84,21 @@ fn around(base: &str, mut layer: Value) -> Vec<Value> {
         "repeat" => json!({ "layers": ["relu"] }),
         _ => json!({}),
     };
-    for (key, other) in others.as_object().into_iter().flatten() {
-        if layer[&kind][key].is_null() {
-            layer[&kind][key] = other.clone();
-        }
-    }
+    complete(&mut layer[&kind], &others);
     let tokens = ["tokens", "translation"].contains(&base);
     let first = (tokens && kind != "embedding").then(embedding);
     let pooled = (!tokens && kind != "patch_embedding").then(|| json!("global_average_pool"));
     let end = [json!({ "linear": { "outputs": 1000 } }), json!("cross_entropy")];
     first.into_iter().chain([layer]).chain(pooled).chain(end).collect()
+}
+
+/// Adds entries that a map lacks.
+fn complete(map: &mut Value, others: &Value) {
+    for (key, other) in others.as_object().into_iter().flatten() {
+        if map[key].is_null() {
+            map[key] = other.clone();
+        }
+    }
 }
 
 fn embedding() -> Value {
