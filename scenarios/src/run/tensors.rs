@@ -17,7 +17,10 @@ pub fn tensors(scenario: &Scenario, seed: u64) -> Result<Vec<Listed>, String> {
     match one::drawable(&decided.scenario, seed) {
         Ok(prepared) => {
             let built = prepared.built;
-            Ok(listed(&built.graph, &built.layers, &built.table))
+            let tensors = listed(&built.graph, &built.layers, &built.table);
+            let split = "no tensor waits for a whole backward pass where the schedule splits it: list those \
+                         of `1f1b`, `gpipe` or `interleaved`";
+            if tensors.is_empty() { Err(split.to_owned()) } else { Ok(tensors) }
         }
         Err(unbuilt) => {
             let failure = unbuilt.told()?.failure.map(|failure| failure.message).unwrap_or_default();

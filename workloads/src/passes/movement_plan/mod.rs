@@ -50,9 +50,10 @@ const LIST: &str = "`foretrain show FILE --tensors` lists the names";
 pub struct MovementPlan {
     /// File of comma-separated values with columns `tensor` (a name, or a pattern with `*`), `tier`
     /// (`gpu`, `host`, `drives`), `out` (`produced`, `last-use`, or an operator that the copy
-    /// follows), `wait` (an operator behind which the GPU waits for the copy) and `in` (an operator
-    /// of the backward pass before which the tensor is asked for, or how many tensors ahead).
-    /// `foretrain show FILE --tensors` prints such a file.
+    /// follows), `wait` (an operator behind which the GPU waits for the copy) and `in` (a number of
+    /// tensors ahead, or an operator of the backward pass at which the tensor is asked for: as the
+    /// GPU comes to it, or with `host:` before its name as the host issues it). Empty cells are the
+    /// defaults of `activation_offload`. `foretrain show FILE --tensors` prints such a file.
     #[schemars(extend("examples" = ["plan.csv"]))]
     pub file: String,
     /// Arrays of `storage` that tensors go to, of the GPUs of a node in turn; the only one when
