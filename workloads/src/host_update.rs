@@ -50,12 +50,12 @@ pub enum KeptParameters {
 }
 
 impl KeptParameters {
-    /// Whether they are away from the GPUs.
+    /// True if they are away from the GPUs.
     pub const fn are_away(self) -> bool {
         !matches!(self, Self::Gpu)
     }
 
-    /// Whether they are on drives.
+    /// True if they are on drives.
     pub const fn are_on_drives(self) -> bool {
         matches!(self, Self::Drives)
     }

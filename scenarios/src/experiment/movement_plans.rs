@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use workloads::diagnostic::Diagnostic;
-use workloads::passes::movement_plan::{FILE, Row};
+use workloads::passes::movement_plan::{FILE, Listed, Row};
 
 use super::files::{self, Files};
 use super::layers::Layers;
@@ -21,10 +21,7 @@ pub(super) struct MovementPlans(BTreeMap<(SourceId, String), Understood>);
 
 /// Settings that say which plan is followed.
 const ABOUT: [&str; 3] = ["techniques", "techniques.movement_plan", FILE];
-/// Columns of a file in the order of [`Row::of`], and those that only people read.
-const COLUMNS: [&str; 5] = ["tensor", "tier", "out", "wait", "in"];
-const IGNORED: [&str; 2] = ["bytes", "stage"];
-/// Remedy for a file that does not begin with them.
+/// Remedy for a file that does not begin with the columns of a row.
 const BEGIN: &str = "begin with `tensor,tier,out,wait,in`";
 /// The most files, and the longest of them (bytes).
 const MAX_FILES: usize = 100;
@@ -112,12 +109,12 @@ fn read(files: &dyn Files, path: &str, sources: &mut Sources) -> Result<Vec<Row>
 
 /// Places of the columns.
 fn columns(header: &csv::StringRecord) -> Result<[Option<usize>; 5], [String; 2]> {
-    let all = || COLUMNS.iter().chain(&IGNORED).copied();
+    let all = || Row::COLUMNS.into_iter().chain(Listed::COLUMNS);
     if let Some(other) = header.iter().find(|name| !all().any(|known| known == *name)) {
         let known = all().collect::<Vec<_>>().join(", ");
         return Err([format!("there is no column `{}`", shorten(other)), format!("columns are {known}")]);
     }
-    let columns = COLUMNS.map(|name| header.iter().position(|other| other == name));
+    let columns = Row::COLUMNS.map(|name| header.iter().position(|other| other == name));
     match columns {
         [Some(_), Some(_), ..] => Ok(columns),
         _ => Err(["it lacks the column `tensor` or `tier`", BEGIN].map(str::to_owned)),

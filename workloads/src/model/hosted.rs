@@ -143,7 +143,7 @@ impl HostedStates {
             {
                 here(draft, on_gpu);
             }
-            let count = parameters * (group + 1) / groups - parameters * group / groups;
+            let count = of_group(parameters, group, groups);
             let update = Work::Host(HostWork { kind: HostWorkKind::Update, bytes: count * each });
             draft.push("update on the host", update, &[], &[]);
         }
@@ -164,13 +164,18 @@ impl HostedStates {
         }
         let groups = shared.div_ceil(self.group.max(1));
         for group in 0..groups {
-            let count = shared * (group + 1) / groups - shared * group / groups;
+            let count = of_group(shared, group, groups);
             let bytes = count * paged(states, moments);
             draft.push("states to the GPU", transfer(Role::State, TO_GPU, bytes), &[], &[]);
             here(draft, count);
             draft.push("states to the host", transfer(Role::State, TO_HOST, bytes), &[], &[]);
         }
     }
+}
+
+/// Parameters of a group, of a number of them that are divided into alike groups.
+const fn of_group(parameters: u64, group: u64, groups: u64) -> u64 {
+    parameters * (group + 1) / groups - parameters * group / groups
 }
 
 const TO_GPU: [Medium; 2] = [Medium::HOST, Medium::HBM];

@@ -6,6 +6,7 @@
 //! second one of it ends in `:2`.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::graph::part::PartKind;
 use crate::graph::{OpGraph, OpId, StorageId};
@@ -55,7 +56,7 @@ impl Names {
 }
 
 /// Operators of each layer, of the embedding and of the head, with their names.
-fn places(layers: &[LayerOps]) -> Vec<([std::ops::Range<u32>; 2], String)> {
+fn places(layers: &[LayerOps]) -> Vec<([Range<u32>; 2], String)> {
     let mut count = 0..;
     let name = |kind| match kind {
         PartKind::Embedding => "embedding".to_owned(),

@@ -9,7 +9,7 @@ use crate::graph::part::PartKind;
 use crate::host_update::HostUpdate;
 use crate::order::Order;
 use crate::schedule::{Schedule, StageMemory};
-use crate::transfer::{Dispositions, Medium};
+use crate::transfer::{Conflict, Dispositions, Medium, Transfer};
 
 use super::host_buffers::HostBuffers;
 use super::offload::adaptive::Kept;
@@ -123,6 +123,16 @@ impl Plan {
             cohorts.iter_mut().try_for_each(|cohort| decide(&self.graph, order, &mut cohort.table))?;
         }
         Ok(())
+    }
+
+    /// Lets storages be away in all cohorts of every step, as `technique` decided.
+    ///
+    /// # Errors
+    /// If one of them leaves already.
+    pub fn transfer(&mut self, technique: &'static str, transfers: &[Transfer]) -> Result<(), Conflict> {
+        self.decide(|graph, _, table| {
+            transfers.iter().try_for_each(|transfer| table.transfer(technique, graph, transfer.clone()))
+        })
     }
 
     /// Lets replicas decide differently: so many cohorts, which begin with the decisions so far.

@@ -1,4 +1,4 @@
-//! Whether the file of a movement plan says what can be understood.
+//! Rows of a movement plan, which its file has.
 
 use workloads::passes::movement_plan::FILE;
 

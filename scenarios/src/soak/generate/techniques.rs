@@ -152,6 +152,7 @@ fn activations(draw: &mut Draw, settings: &mut Settings, plan: &Plan) -> bool {
         2 if !plan.scheduled.splits => {
             let mut coordinations = vec!["oblivious", "disjoint", "automatic"];
             if plan.stages == 1 {
+                // Twice, as few plans that swap have one stage.
                 coordinations.extend(["synchronised", "shifted", "shifted"]);
             }
             let choices = json!({

@@ -100,11 +100,10 @@ impl Pass for Lms {
             let step = Step::of(&plan.graph, stage, &plan.steps[0].order.stages[stage as usize]);
             let smallest = self.smallest.map_or(SMALLEST, Bytes::bytes);
             let reclaimed = step.reclaimed(smallest, self.limit.bytes().min(room));
-            plan.decide(|graph, _, table| {
-                reclaimed.iter().try_for_each(|&(storage, stay)| {
-                    table.transfer(NAME, graph, Transfer::out(stage, storage, Medium::PAGE_LOCKED, stay))
-                })
-            })?;
+            let transfers = reclaimed
+                .into_iter()
+                .map(|(storage, stay)| Transfer::out(stage, storage, Medium::PAGE_LOCKED, stay));
+            plan.transfer(NAME, &transfers.collect::<Vec<_>>())?;
         }
         Ok(())
     }

@@ -1,13 +1,13 @@
-//! What a plan decided, as rows of a plan file: a file to begin with.
+//! Decisions of a plan as rows of a plan file: a file to begin with.
 
 use std::collections::BTreeMap;
 
 use crate::graph::{OpGraph, StorageId};
 use crate::liveness::{Gap, gaps};
+use crate::passes::LayerOps;
+use crate::passes::names::Names;
 use crate::transfer::{Asked, Dispositions, Medium, Stay, Transfer};
 
-use super::super::LayerOps;
-use super::super::names::Names;
 use super::{Back, Out, Row, RowTier, chunks};
 
 /// A tensor that waits for the backward pass.
@@ -19,6 +19,11 @@ pub struct Listed {
     pub bytes: u64,
     /// Its stage.
     pub stage: u32,
+}
+
+impl Listed {
+    /// Names of columns behind those of a row, which only people read.
+    pub const COLUMNS: [&str; 2] = ["bytes", "stage"];
 }
 
 /// All tensors that wait for the backward pass, chunk by chunk in the order in which that needs

@@ -8,7 +8,7 @@
 //! layers.11.*,gpu,,,
 //! ```
 //!
-//! Of the rows that match a tensor the last counts; what no row matches stays. Tensors and
+//! The last row that matches a tensor counts; a tensor that none matches stays. Tensors and
 //! operators are called as `names` says.
 
 mod listing;
@@ -112,9 +112,7 @@ impl Pass for MovementPlan {
 
     fn apply(&self, plan: &mut Plan, _: &Context<'_>) -> Result<(), PlanError> {
         let transfers = self.transfers(&plan.graph, &plan.layers).map_err(PlanError::Invalid)?;
-        Ok(plan.decide(|graph, _, table| {
-            transfers.iter().try_for_each(|transfer| table.transfer(NAME, graph, transfer.clone()))
-        })?)
+        Ok(plan.transfer(NAME, &transfers)?)
     }
 }
 

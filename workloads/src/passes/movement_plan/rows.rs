@@ -57,6 +57,9 @@ pub enum Back {
 const HOST: &str = "host:";
 
 impl Row {
+    /// Names of its columns.
+    pub const COLUMNS: [&str; 5] = ["tensor", "tier", "out", "wait", "in"];
+
     /// A row of the texts of its columns.
     ///
     /// # Errors
@@ -156,7 +159,7 @@ impl<'a> Matching<'a> {
     }
 }
 
-/// Whether a name is what a pattern says, in which `*` stands for any text.
+/// True if a name is as a pattern says, in which `*` stands for any text.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((begin, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(begin) else { return false };

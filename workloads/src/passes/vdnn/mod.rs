@@ -202,11 +202,10 @@ impl Pass for Vdnn {
             let moved = (offloaded.len() as u32, bytes);
             let told = Virtualised::of(&plan.graph, (stage, &ops), held, moved);
             plan.decided.virtualised.push(told);
-            plan.decide(|graph, _, table| {
-                offloaded.iter().try_for_each(|&(storage, _, stay)| {
-                    table.transfer(NAME, graph, Transfer::out(stage, storage, Medium::PAGE_LOCKED, stay))
-                })
-            })?;
+            let transfers = offloaded
+                .into_iter()
+                .map(|(storage, _, stay)| Transfer::out(stage, storage, Medium::PAGE_LOCKED, stay));
+            plan.transfer(NAME, &transfers.collect::<Vec<_>>())?;
         }
         Ok(())
     }
