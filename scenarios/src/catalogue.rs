@@ -21,6 +21,7 @@ use workloads::passes::{PRESETS as TECHNIQUE_PRESETS, TechniquePreset};
 use workloads::program::PROGRAMS;
 use workloads::trace::Hardware;
 
+use crate::run::step_spreads::{STEP_SPREADS, StepSpreads};
 use crate::schema::ProgramPreset;
 
 /// Constants of the catalogue, over which no hardware file is laid yet.
@@ -64,6 +65,12 @@ pub fn frameworks() -> &'static IndexMap<String, Framework> {
 pub fn collective_spreads() -> &'static CollectiveSpreads {
     static FOUND: LazyLock<CollectiveSpreads> =
         LazyLock::new(|| CollectiveSpreads::read(COLLECTIVE_SPREADS).expect(VALID));
+    &FOUND
+}
+
+/// How far steps were off on sets of measurements.
+pub fn step_spreads() -> &'static StepSpreads {
+    static FOUND: LazyLock<StepSpreads> = LazyLock::new(|| StepSpreads::read(STEP_SPREADS, "").expect(VALID));
     &FOUND
 }
 

@@ -47,8 +47,10 @@ pub struct Account {
     pub communication: Option<Communication>,
     /// Which model its time is from.
     pub model: TimeModel,
-    /// What was timed: operators of one model with one number do the same.
-    pub shape: u32,
+    /// What was timed: operators of one model with one number do the same, in other plans as well.
+    pub shape: u64,
+    /// True if bytes cross from a node to another.
+    pub between_nodes: bool,
     /// The weakest evidence that its time rests on.
     pub origin: Origin,
 }
@@ -127,6 +129,7 @@ impl Accounts {
             communication: Some(communication),
             model: TimeModel::Transfer,
             shape: 0,
+            between_nodes: false,
             origin,
         };
         match kind {
@@ -144,7 +147,8 @@ impl Accounts {
                 }
             }
             TaskKind::Issue | TaskKind::Meeting => {
-                Account { communication: None, model: TimeModel::Host, shape: 0, origin: self.host }
+                let (communication, model) = (None, TimeModel::Host);
+                Account { communication, model, shape: 0, between_nodes: false, origin: self.host }
             }
         }
     }

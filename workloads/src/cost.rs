@@ -63,6 +63,17 @@ impl IssueCosts {
         let waited = self.waited.get(&id).copied().unwrap_or(Time::ZERO);
         waited.saturating_add(self.works[op.operator.0 as usize])
     }
+
+    /// Those of a host that takes `factor` times as long for each.
+    pub fn slower(self, factor: f64) -> Self {
+        let slower = |time: Time| Time((time.0 as f64 * factor).round() as u64);
+        Self {
+            works: self.works.into_iter().map(slower).collect(),
+            waited: self.waited.into_iter().map(|(op, time)| (op, slower(time))).collect(),
+            exchanges: self.exchanges,
+            graph: self.graph.map(slower),
+        }
+    }
 }
 
 /// What an operator takes.

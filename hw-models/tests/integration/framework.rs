@@ -21,6 +21,7 @@ gap_in_graph: {{ us: 0.0, provenance: *p }}
 graph_launch: {{ us: 0.0, provenance: *p }}
 graph_node: {{ us: 0.0, provenance: *p }}
 synchronise: {{ us: 0.0, provenance: *p }}
+variation: {{ share: 0.0, provenance: *p }}
 "
     );
     serde_yaml::from_str(&text).expect("a host")

@@ -13,6 +13,7 @@ mod remedy;
 mod replay;
 pub mod swap;
 mod traffic;
+mod uncertainty;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,7 @@ pub use program::{ExecutedProgram, Phase};
 pub use remedy::Remedy;
 pub use replay::{Forecast, ForecastError, ReplayedTrace, StepTime};
 pub use traffic::{CommunicationUse, LinkUse};
+pub use uncertainty::{CommonError, NINE_OF_TEN, Ratio, Shape, Uncertainty};
 
 /// The version of the result format; raised only when a field changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -112,6 +114,12 @@ pub struct RunSummary {
     /// What nine of ten measurements of it should lie in, by the errors of the models on what nothing was fitted to: the least
     /// and the most.
     pub step_time_interval_s: Option<[f64; 2]>,
+    /// The time of its step over that of the first variant at this point, where both are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relative_to_first: Option<Ratio>,
+    /// The errors that the step time has.
+    #[serde(skip)]
+    pub step_time_uncertainty: Option<Uncertainty>,
     /// Samples per second.
     pub samples_per_s: Option<f64>,
     /// Tokens per second.
@@ -133,6 +141,9 @@ pub struct RunSummary {
     /// The high-water mark of every memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peak_memory_bytes: Vec<DevicePeak>,
+    /// What nine of ten measurements of the fullest device's mark should lie in, the least and the most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_memory_interval_bytes: Option<[u64; 2]>,
     /// What of these a step brings with it, activations and workspaces: that of the device where it is most.
     pub peak_activation_bytes: Option<u64>,
     /// Peaks of the framework's caching allocator by stage, where it gives the verdict.

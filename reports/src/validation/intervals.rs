@@ -6,11 +6,11 @@ use super::Row;
 use crate::quantity;
 
 /// The share of measurements that intervals for nine in ten should hold, least and most.
-const COVERED: [f64; 2] = [0.85, 0.95];
+pub(super) const COVERED: [f64; 2] = [0.85, 0.95];
 /// An interval that tells something is at most so many times the mean absolute error wide.
 const WIDTH_MOST: f64 = 4.0;
 
-/// The intervals of rows.
+/// The intervals of rows, of times or of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Intervals {
     /// Share of the rows with an interval whose measurement lies in it, 0 to 1.
@@ -23,8 +23,8 @@ pub struct Intervals {
 
 impl Intervals {
     /// Those of rows that have one; none where none has.
-    pub(super) fn of(rows: &[Row]) -> Option<Self> {
-        let known: Vec<_> = rows.iter().filter_map(|row| Some((row, row.interval_s?))).collect();
+    pub fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Option<Self> {
+        let known: Vec<_> = rows.into_iter().filter_map(|row| Some((row, row.interval?))).collect();
         let mean = |value: &dyn Fn(&Row, [f64; 2]) -> f64| {
             known.iter().map(|&(row, ends)| value(row, ends)).sum::<f64>() / known.len() as f64
         };
@@ -38,12 +38,17 @@ impl Intervals {
         })
     }
 
+    /// Whether either half is more than twice the mean error.
+    pub(super) fn is_too_wide(&self) -> bool {
+        self.errors_wide.is_some_and(|wide| wide > WIDTH_MOST)
+    }
+
     /// `93.1 % within, 18.2 % wide`, and what is wrong with that.
     pub(super) fn in_words(&self) -> String {
         let [least, most] = COVERED;
         let wrong = match self.coverage {
             coverage if coverage < least => ": too narrow",
-            _ if self.errors_wide.is_some_and(|wide| wide > WIDTH_MOST) => ": too wide",
+            _ if self.is_too_wide() => ": too wide",
             coverage if coverage > most => ": wider than need be",
             _ => "",
         };
@@ -57,7 +62,7 @@ mod tests {
 
     #[test]
     fn three_rows_by_hand() {
-        let row = |measured, interval_s| Row { measured, predicted: 1.0, interval_s, ..Row::default() };
+        let row = |measured, interval| Row { measured, predicted: 1.0, interval, ..Row::default() };
         let rows = [row(1.1, Some([0.9, 1.2])), row(0.5, Some([0.9, 1.1])), row(2.0, None)];
         let found = Intervals::of(&rows).expect("two have an interval");
         assert!((found.coverage - 0.5).abs() < 1e-12 && (found.width - 0.25).abs() < 1e-12);

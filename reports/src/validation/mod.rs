@@ -7,6 +7,7 @@ pub mod csv;
 mod evidence;
 mod intervals;
 mod page;
+mod pairs;
 mod speedups;
 mod statistics;
 pub mod terminal;
@@ -15,10 +16,12 @@ use indexmap::IndexMap;
 use serde::Serialize;
 
 use crate::quantity;
+use crate::summary::{SCHEMA_VERSION, Uncertainty};
 
 pub use evidence::{ByInput, ByShare};
 pub use intervals::Intervals;
 pub use page::write as html;
+pub use pairs::Pairs;
 pub use speedups::Speedups;
 pub use statistics::Statistics;
 
@@ -33,6 +36,10 @@ pub struct Validation {
     pub reproduce: String,
     /// The sets, in the order in which they are listed.
     pub sets: Vec<SetResult>,
+    /// Whether intervals of all rows of steps hold.
+    pub intervals: Option<Intervals>,
+    /// Whether intervals of all differences hold.
+    pub pairs: Option<Pairs>,
 }
 
 /// One set of measurements.
@@ -50,6 +57,10 @@ pub struct SetResult {
     pub best_known: Option<String>,
     /// Its rows, in parts that are judged apart (devices, models of time).
     pub parts: Vec<Part>,
+    /// Whether intervals of all its rows hold, where predictions have one.
+    pub intervals: Option<Intervals>,
+    /// Whether intervals of differences hold, between rows of one model on one machine.
+    pub pairs: Option<Pairs>,
 }
 
 /// Rows that are judged together.
@@ -61,6 +72,8 @@ pub struct Part {
     pub tolerance: Tolerance,
     /// Whether they are within it.
     pub passed: bool,
+    /// The error of the first run, mean or median as the tolerance is, where constants were looked for after it.
+    pub first_reading: Option<f64>,
     /// Their errors.
     pub statistics: Statistics,
     /// How many were said to fit, of runs that are judged by that.
@@ -88,8 +101,11 @@ pub struct Row {
     pub measured: f64,
     /// Our prediction.
     pub predicted: f64,
-    /// What nine of ten measurements should lie in, where the prediction says so (s).
-    pub interval_s: Option<[f64; 2]>,
+    /// What nine of ten measurements should lie in, where the prediction says so.
+    pub interval: Option<[f64; 2]>,
+    /// The errors that it is made of.
+    #[serde(skip)]
+    pub uncertainty: Option<Uncertainty>,
     /// What the prediction is made of, in fractions that add up to 1.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub shares: IndexMap<String, f64>,
@@ -180,14 +196,50 @@ pub struct Tolerance {
 }
 
 impl Validation {
+    /// Sets together.
+    pub fn new(version: String, reproduce: String, sets: Vec<SetResult>) -> Self {
+        let rows = sets.iter().flat_map(|set| &set.parts).flat_map(|part| &part.rows);
+        let intervals = Intervals::of(rows.filter(|row| row.uncertainty.is_some()));
+        let pairs = Pairs::together(sets.iter().filter_map(|set| set.pairs.as_ref()));
+        Self { schema_version: SCHEMA_VERSION, version, reproduce, sets, intervals, pairs }
+    }
+
     /// Whether every part is within its tolerance.
     pub fn passed(&self) -> bool {
         self.parts().all(|(_, part)| part.passed)
     }
 
+    /// A line for each set whose rows have intervals, and one for all of them.
+    fn intervals_in_words(&self) -> Vec<String> {
+        let of = |name: &str, intervals: Intervals, pairs: Option<&Pairs>| {
+            let pairs = pairs.map(|pairs| format!("; differences: {}", pairs.in_words())).unwrap_or_default();
+            format!("{name}: {}{pairs}", intervals.in_words())
+        };
+        let sets = self.sets.iter();
+        let mut lines: Vec<String> =
+            sets.filter_map(|set| Some(of(&set.name, set.intervals?, set.pairs.as_ref()))).collect();
+        if let Some(all) = self.intervals.filter(|_| lines.len() > 1) {
+            let of_steps = |set: &&SetResult| set.rows().any(|row| row.uncertainty.is_some());
+            let known = || self.sets.iter().filter(of_steps).filter_map(|set| set.intervals);
+            let narrow = known().filter(|intervals| !intervals.is_too_wide()).count();
+            let most = format!(
+                "; at most four times as wide as their mean error in {narrow} of {} sets",
+                known().count()
+            );
+            lines.push(of("all steps", all, self.pairs.as_ref()) + &most);
+        }
+        lines
+    }
+
     /// Every part with its set.
     fn parts(&self) -> impl Iterator<Item = (&SetResult, &Part)> {
         self.sets.iter().flat_map(|set| set.parts.iter().map(move |part| (set, part)))
+    }
+}
+
+impl SetResult {
+    fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.parts.iter().flat_map(|part| &part.rows)
     }
 }
 
@@ -199,7 +251,19 @@ impl Part {
         let verdicts = Verdicts::of(&rows);
         let speedups = Speedups::of(&rows, &left_out);
         let passed = tolerance.holds(&statistics, speedups);
-        Self { name, tolerance, passed, statistics, verdicts, speedups, intervals, rows, left_out }
+        let first_reading = None;
+        Self {
+            name,
+            tolerance,
+            passed,
+            first_reading,
+            statistics,
+            verdicts,
+            speedups,
+            intervals,
+            rows,
+            left_out,
+        }
     }
 
     /// The rows that are farthest off, the worst first; of verdicts all that are wrong.

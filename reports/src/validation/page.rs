@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use indexmap::IndexSet;
 use maud::{Markup, html};
 
-use super::terminal::{figures, judged as figures_of};
+use super::terminal::{figures, first_reading, judged as figures_of};
 use super::{Part, Row, SetResult, Unit, Validation};
 use crate::html::{document, figure};
 use crate::plots::PlotError;
@@ -47,10 +47,21 @@ fn render(validation: &Validation) -> Result<Markup, PlotError> {
             p.aid {
                 "An error is ours over the measurement less one: above 0 we are slow. What is to be reached was set \
                  before the first run and is never the last result's. τ is the rank correlation: 1 where we put all \
-                 rows in the right order. An interval is where nine of ten measurements should lie, by what the \
-                 models of kernels and collectives were off on what nothing was fitted to."
+                 rows in the right order. The first run is the mean error (or the median, where that is to be reached) before \
+                 constants were looked for with the rows known. An interval is where nine of ten measurements should lie, \
+                 by what kernels, collectives and steps of other sets were off."
             }
             (overview(validation))
+            @let intervals = validation.intervals_in_words();
+            @if !intervals.is_empty() {
+                h2 { "Do intervals hold?" }
+                p.aid {
+                    "How far steps are off beyond their kernels is found on the other sets, never on the rows of the set \
+                     itself. Pairs are rows of one set, model and machine: what both plans share cancels in the ratio of \
+                     their times."
+                }
+                ul { @for line in &intervals { li { (line) } } }
+            }
             p.fine { "The same again: " code { (validation.reproduce) } }
             @for section in sections { (section) }
         }
@@ -69,13 +80,14 @@ fn overview(validation: &Validation) -> Markup {
                 thead { tr {
                     th { "set" } th { "verdict" }
                     @for title in FIGURES { th.number { (title) } }
+                    th.number { "first run" }
                     @if intervals { th { "90 % intervals" } }
                     th { "to reach" }
                 } }
                 tbody {
                     @for set in &validation.sets {
                         @let named = set.parts.iter().any(|part| !part.name.is_empty());
-                        @if named { tr { td colspan=(FIGURES.len() + 3 + usize::from(intervals)) { (link(set)) } } }
+                        @if named { tr { td colspan=(FIGURES.len() + 4 + usize::from(intervals)) { (link(set)) } } }
                         @for part in &set.parts {
                             tr {
                                 td.part[named] { @if named { (part.name) } @else { (link(set)) } }
@@ -93,6 +105,7 @@ fn judged(part: &Part, intervals: bool) -> Markup {
     html! {
         td { @if part.passed { span.good { "within" } } @else { span.bad { "beyond" } } }
         @for text in figures_of(part) { td.number { (text) } }
+        td.number { (first_reading(part)) }
         @if intervals { td { (part.intervals.map_or(quantity::NONE.to_owned(), |intervals| intervals.in_words())) } }
         td { (part.tolerance.in_words()) }
     }

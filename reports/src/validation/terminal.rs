@@ -25,6 +25,7 @@ pub fn write(out: &mut impl Write, validation: &Validation, style: Style) -> io:
         ">worst",
         ">bias",
         ">τ",
+        ">first run",
         "90 % intervals",
         "to reach",
         "verdict",
@@ -36,11 +37,17 @@ pub fn write(out: &mut impl Write, validation: &Validation, style: Style) -> io:
             let verdict = if part.passed { "within" } else { "beyond" };
             let intervals =
                 part.intervals.map_or(quantity::NONE.to_owned(), |intervals| intervals.in_words());
-            let ends = [intervals, part.tolerance.in_words(), verdict.to_owned()];
+            let ends = [first_reading(part), intervals, part.tolerance.in_words(), verdict.to_owned()];
             rows.push([name, part.name.clone()].into_iter().chain(judged(part)).chain(ends).collect());
         }
     }
     writeln!(out, "{}", grid(titles, rows))?;
+    section(
+        out,
+        "intervals, each set left out of what they rest on",
+        &validation.intervals_in_words(),
+        style,
+    )?;
     let verdicts: Vec<String> =
         validation.parts().flat_map(|(set, part)| verdicts(&set.name, part)).collect();
     section(out, "verdicts on memory, with each wrong one", &verdicts, style)?;
@@ -65,6 +72,11 @@ pub(super) fn judged(part: &Part) -> [String; 7] {
         Some(_) => [rows, mape, none(), none(), none(), bias, none()],
         None => [rows, mape, median, p95, worst, bias, tau],
     }
+}
+
+/// The error of the first run of a part, where constants were looked for after it.
+pub(super) fn first_reading(part: &Part) -> String {
+    part.first_reading.map_or(quantity::NONE.to_owned(), quantity::percent)
 }
 
 /// How many runs of a part were said to fit, and each that was judged wrongly.

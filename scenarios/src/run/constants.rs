@@ -1,7 +1,7 @@
 //! The constants that a run on a machine rests on, with their origins.
 
 use calibration::overlay::{Laid, Overlay};
-use hw_models::host::HostCosts;
+use hw_models::host::{HostCosts, Variation};
 use hw_models::kernels::KernelParameters;
 use hw_models::machine::Machine;
 use hw_models::provenance::Provenance;
@@ -94,7 +94,11 @@ fn of_host(host: &HostCosts) -> impl Iterator<Item = ConstantOrigin> {
         ("more for each kernel of a graph", &host.graph_node),
         ("wait for a stream", &host.synchronise),
     ];
-    costs.into_iter().map(|(what, cost)| told("host", what.to_owned(), cost.us, "us", &cost.provenance))
+    let costs =
+        costs.into_iter().map(|(what, cost)| told("host", what.to_owned(), cost.us, "us", &cost.provenance));
+    let Variation { share, provenance } = &host.variation;
+    let differ = "issue time of a step, standard deviation between hosts".to_owned();
+    costs.chain([told("host", differ, 100.0 * share, "%", provenance)])
 }
 
 fn told(of: &str, name: String, value: f64, unit: &str, provenance: &Provenance) -> ConstantOrigin {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
-use reports::summary::{DevicePeak, LinkUse, RankTime, ResourceUse, RunSummary};
+use reports::summary::{DevicePeak, LinkUse, RankTime, ResourceUse, RunSummary, Uncertainty};
 use sim_core::id::FluidId;
 use sim_core::noise::{Noise, Pause};
 use sim_core::outcome::{ByCause, Run};
@@ -18,10 +18,11 @@ use super::communication::communication;
 use super::drawing::link_kind;
 use super::drives::drives;
 use super::idle::idle_gpus;
-use super::interval::{Evidence, interval};
 use super::ranks;
 use super::tally::Tally;
+use super::uncertainty::{Evidence, uncertainty};
 use super::words::Words;
+use crate::catalogue;
 use crate::plans;
 use crate::schema::{Count, Launch, Scenario, Share, Software};
 
@@ -56,6 +57,9 @@ impl Measured<'_> {
         summary.idle_gpus = idle_gpus(self.scenario);
         summary.peak_memory_bytes = self.peaks();
         summary.peak_activation_bytes = summary.peak_memory_bytes.iter().map(activations).max();
+        let fullest = summary.worst_device().map(|device| device.peak_bytes as f64);
+        summary.peak_memory_interval_bytes =
+            fullest.map(|bytes| catalogue::step_spreads().of_memory(bytes).map(|end| end.round() as u64));
         summary.resources = self.resources();
         summary.links = self.links();
         summary.critical_path_s = self.critical_path();
@@ -80,8 +84,8 @@ impl Measured<'_> {
         named.unwrap_or(0)
     }
 
-    /// What nine of ten measurements of a step that takes so long should lie in.
-    fn interval(&self, summary: &RunSummary, step_time_s: f64) -> Option<[f64; 2]> {
+    /// The errors of the time of a step.
+    fn uncertainty(&self, summary: &RunSummary) -> Option<Uncertainty> {
         let machine = plans::machine::of(self.scenario).ok()?;
         let slowest = self.slowest(summary);
         let stage = slowest / ranks::replicas(self.lowered());
@@ -90,13 +94,15 @@ impl Measured<'_> {
         let evidence = Evidence { constants: &self.scenario.constants, gpu, launch };
         let path = &summary.critical_path_s;
         let host = path.get(cause::LAUNCH).copied().unwrap_or_default() / path.values().sum::<f64>();
-        interval(step_time_s, evidence, host, self.tally?.spent(slowest))
+        uncertainty(evidence, host, self.tally?.spent(slowest))
     }
 
     /// The time of a step and what follows from it.
     pub(super) fn set_step_time(&self, summary: &mut RunSummary, step_time_s: f64) {
         summary.step_time_s = Some(step_time_s);
-        summary.step_time_interval_s = self.interval(summary, step_time_s);
+        summary.step_time_uncertainty = self.uncertainty(summary);
+        summary.step_time_interval_s =
+            summary.step_time_uncertainty.as_ref().map(|errors| errors.interval(step_time_s));
         let batch = self.scenario.training.global_batch.map(Count::get);
         summary.samples_per_s = batch.map(|samples| samples as f64 / step_time_s);
         if let Some(effort) = plans::effort(self.scenario) {

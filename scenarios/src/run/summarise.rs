@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use reports::Winners;
 use reports::finding::finding;
-use reports::summary::{Interrupted, RunSummary, SCHEMA_VERSION, Summary};
+use reports::summary::{Interrupted, Ratio, RunSummary, SCHEMA_VERSION, Summary};
 
 use super::Options;
 use super::constants::{calibrations, constants};
@@ -19,8 +19,9 @@ pub(super) fn summary(
     options: &Options,
     variants: &[&str],
     planned: usize,
-    runs: Vec<RunSummary>,
+    mut runs: Vec<RunSummary>,
 ) -> Summary {
+    relate(&mut runs, variants);
     let axes: Vec<String> = experiment.swept().map(str::to_owned).collect();
     let cases = experiment.cases().to_vec();
     let ended = runs.len();
@@ -60,6 +61,16 @@ pub(super) fn summary(
             .map_or_else(Vec::new, constants),
         resolved_scenario,
         variants: runs,
+    }
+}
+
+/// Tells of every run but those of the first variant how its time relates to that one's at the same point.
+fn relate(runs: &mut [RunSummary], variants: &[&str]) {
+    let Some(first) = variants.first() else { return };
+    let of_first: Vec<RunSummary> = runs.iter().filter(|run| run.variant == *first).cloned().collect();
+    for run in runs.iter_mut().filter(|run| run.variant != *first) {
+        let first = of_first.iter().find(|first| first.point == run.point);
+        run.relative_to_first = first.and_then(|first| Ratio::of(run, first));
     }
 }
 

@@ -15,22 +15,28 @@ mod embedded;
 mod fits;
 mod kernels;
 pub mod on_device;
+mod one_of;
 mod set;
 mod settings;
+mod step_errors;
 mod steps;
 mod storage;
 mod timing;
 
 use hw_models::catalogue::nearest;
 use indexmap::IndexMap;
-use reports::summary::{RunSummary, SCHEMA_VERSION};
-use reports::validation::{LeftOut, Part, Row, SetResult, Validation};
+use reports::summary::Uncertainty;
+use reports::validation::{Intervals, LeftOut, Pairs, Part, Row, SetResult, Unit, Validation};
 
+use crate::catalogue;
+use crate::run::step_spreads::{STEP_SPREADS, StepSpreads};
 use crate::run::{Progress, in_parallel};
+use crate::schema::Share;
 use set::{Limits, Measurements, Set};
 
 pub use embedded::names;
 pub use embedded::{kernel_table, kernel_tables};
+pub use step_errors::step_errors;
 
 /// How to validate.
 #[derive(Clone, Debug)]
@@ -85,22 +91,8 @@ fn validation(
     judged: impl Fn(&str, &Set) -> Option<SetResult> + Sync,
 ) -> Option<Validation> {
     let all = || sets.iter().map(|(name, set)| judged(name, set)).collect::<Option<Vec<_>>>();
-    in_parallel(options.jobs, all).map(|sets| Validation {
-        schema_version: SCHEMA_VERSION,
-        version: options.version.clone(),
-        reproduce: options.reproduce.clone(),
-        sets,
-    })
-}
-
-/// Rows of a set that do not judge, as they tell how far hosts differ: measured step times (s),
-/// each with its run. None if all judge.
-pub fn runs_held_back(name: &str) -> Option<Vec<(f64, RunSummary)>> {
-    let set = embedded::set(name)?;
-    match &set.measurements {
-        Measurements::Steps(steps) => steps::runs_held_back(&set.title, steps),
-        _ => None,
-    }
+    in_parallel(options.jobs, all)
+        .map(|sets| Validation::new(options.version.clone(), options.reproduce.clone(), sets))
 }
 
 fn sets(chosen: &[String]) -> Result<Vec<(&str, Set)>, Vec<String>> {
@@ -153,22 +145,44 @@ fn result(name: &str, set: &Set, sources: Vec<String>, judged: Vec<Judged>) -> S
         let explanation = set.explanation(&part, &inputs);
         let (rows, left_out) = parts.entry(part).or_default();
         match row {
-            Ok(row) => rows.push(Row { place, inputs, explanation, ..row }),
+            Ok(row) => {
+                let left_out = set.left_out(name, &inputs);
+                rows.push(with_interval(&left_out, Row { place, inputs, explanation, ..row }));
+            }
             Err(reason) => left_out.push(LeftOut { place, inputs, reason }),
         }
     }
     let parts = parts.into_iter().map(|(part, (rows, left_out))| {
         let limits = set.exceptions.get(&part).unwrap_or(&set.tolerance);
-        Part::new(part, Limits::tolerance(limits), rows, left_out)
+        let first_reading = set.first_readings.get(&part).copied().map(Share::as_f64);
+        Part { first_reading, ..Part::new(part, Limits::tolerance(limits), rows, left_out) }
     });
+    let parts: Vec<Part> = parts.collect();
+    let rows = || parts.iter().flat_map(|part| &part.rows);
     SetResult {
         name: name.to_owned(),
         title: set.title.clone(),
         sources,
         protocol: set.protocol.trim().to_owned(),
         best_known: set.best_known.clone(),
-        parts: parts.collect(),
+        intervals: Intervals::of(rows()),
+        pairs: set.alike().and_then(|alike| Pairs::of(rows(), alike)),
+        parts,
     }
+}
+
+/// A row with the interval that it has where how far steps are off was found on rows other than those `left_out`.
+fn with_interval(left_out: &str, row: Row) -> Row {
+    let without = StepSpreads::read(STEP_SPREADS, left_out);
+    if row.unit == Unit::Bytes {
+        let steps = without.as_ref().unwrap_or(catalogue::step_spreads());
+        return Row { interval: Some(steps.of_memory(row.predicted)), ..row };
+    }
+    // Sets that tell nothing of whole steps leave nothing out.
+    let laid =
+        |errors: &Uncertainty| without.as_ref().map_or(errors.clone(), |steps| steps.laid_over(errors));
+    let uncertainty = row.uncertainty.as_ref().map(laid);
+    Row { interval: uncertainty.as_ref().map(|errors| errors.interval(row.predicted)), uncertainty, ..row }
 }
 
 /// The rows of a table in a part of a set whose times `found` says, measured and predicted (s), or why a row is not judged;

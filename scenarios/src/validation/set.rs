@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::embedded;
 use super::on_device::Workloads;
+use super::one_of::OneOf;
 use super::settings::Setting;
 use super::storage::StorageTable;
 use crate::expectation::Metric;
@@ -27,6 +28,9 @@ pub(super) struct Set {
     /// Those of single parts.
     #[serde(default)]
     pub(super) exceptions: IndexMap<String, Limits>,
+    /// Errors of the first run by part, where constants were looked for after it: mean, or median where that is to be reached.
+    #[serde(default)]
+    pub(super) first_readings: IndexMap<String, Share>,
     /// Why rows are off, where that was looked into; of several that tell of a row, the first.
     #[serde(default)]
     pub(super) explanations: Vec<Explanation>,
@@ -182,9 +186,12 @@ pub(super) struct Steps {
     /// in this memory, their verdicts by the set `fits`.
     #[serde(default)]
     pub(super) where_refused: Vec<String>,
-    /// One row of so many does not judge, by its hash (see [`split`](calibration::split)): on these
-    /// rows it is found how far hosts differ.
-    pub(super) held_back: Option<u64>,
+    /// Rows that rest on one measurement.
+    pub(super) one_of: Option<OneOf>,
+    /// The column by which what memory is off by is found on the rows of the other values, where no other set tells of memory.
+    pub(super) families: Option<String>,
+    /// Columns in which rows of one model on one machine say the same: their differences are judged as well.
+    pub(super) alike: Option<Vec<String>>,
 }
 
 /// Verdicts on memory.
@@ -342,6 +349,23 @@ impl Set {
             Measurements::OnDevice(_) => Vec::new(),
         };
         names.into_iter().map(|name| embedded::table(name))
+    }
+
+    /// The set of rows that what is found of whole steps must not rest on, where one of these judges: its own, or its own family.
+    pub(super) fn left_out(&self, name: &str, inputs: &IndexMap<String, String>) -> String {
+        let family = match &self.measurements {
+            Measurements::Steps(steps) => steps.families.as_ref().and_then(|column| inputs.get(column)),
+            _ => None,
+        };
+        family.map_or_else(|| name.to_owned(), |family| format!("{name} {family}"))
+    }
+
+    /// Columns in which rows of one model on one machine say the same.
+    pub(super) fn alike(&self) -> Option<&[String]> {
+        match &self.measurements {
+            Measurements::Steps(steps) => steps.alike.as_deref(),
+            _ => None,
+        }
     }
 
     /// Rows of its tables.

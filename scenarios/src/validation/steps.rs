@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use calibration::{Row, split};
+use calibration::Row;
 use indexmap::IndexMap;
 use rayon::prelude::*;
 use reports::summary::{FailureKind, RunSummary};
@@ -35,7 +35,11 @@ pub(super) fn judged(title: &str, steps: &Steps, progress: &dyn Progress) -> Opt
         Some(judged)
     };
     let judged: Option<Vec<_>> = rows.par_iter().map(judge).collect();
-    judged.map(|rows| rows.into_iter().flatten().collect())
+    let judged = judged?.into_iter().flatten().collect();
+    Some(match &steps.one_of {
+        Some(one_of) => one_of.each(judged),
+        None => judged,
+    })
 }
 
 /// The scenario that all rows change.
@@ -44,22 +48,6 @@ pub(super) fn files(title: &str, scenario: &Mapping) -> BTreeMap<String, Vec<u8>
     scenario.insert("name".into(), title.into());
     let text = serde_yaml::to_string(&scenario).expect("what was read from YAML can be written as YAML");
     BTreeMap::from([(FILE.to_owned(), text.into_bytes())])
-}
-
-/// Rows that do not judge: measured step times (s), each with its run. None where all judge.
-pub(super) fn runs_held_back(title: &str, steps: &Steps) -> Option<Vec<(f64, RunSummary)>> {
-    steps.held_back?;
-    let files = files(title, &steps.scenario);
-    let table = embedded::table(&steps.data);
-    let rows: Vec<Row<'_>> = table.rows().collect();
-    let run = |row: &Row<'_>| {
-        let all = cells(table.columns(), row);
-        let inputs = inputs(steps, &all);
-        let (measured, _) =
-            measurement(&all, &steps.measured).ok().filter(|_| is_held_back(steps, &inputs))?;
-        Some((measured, predicted(steps, &files, &inputs, &[]).ok()?))
-    };
-    Some(rows.par_iter().filter_map(run).collect())
 }
 
 /// The name under which the common scenario is read.
@@ -76,10 +64,7 @@ fn one(
     cells: &IndexMap<String, String>,
 ) -> Vec<Judged> {
     let inputs = inputs(steps, cells);
-    let run = |more| match is_held_back(steps, &inputs) {
-        true => Err("how far hosts differ was found on it".to_owned()),
-        false => predicted(steps, files, &inputs, more),
-    };
+    let run = |more| predicted(steps, files, &inputs, more);
     let mut runs = Runs::new();
     for figure in steps.figures() {
         for more in [Some(&figure.with), figure.over.as_ref()].into_iter().flatten() {
@@ -112,7 +97,7 @@ fn of_figure(
     let row = compared(run(&figure.with)?, figure.metric, measured)?;
     let Some(over) = &figure.over else { return Ok(row) };
     let predicted = self::figure(run(over)?, figure.metric)? / row.predicted;
-    Ok(validation::Row { predicted, interval_s: None, ..row })
+    Ok(validation::Row { predicted, uncertainty: None, ..row })
 }
 
 /// Measurement beside the prediction of a run.
@@ -126,7 +111,7 @@ pub(super) fn compared(
         unit,
         measured,
         predicted: figure(run, metric)?,
-        interval_s: run.step_time_interval_s.filter(|_| metric == Metric::StepTimeS),
+        uncertainty: run.step_time_uncertainty.clone().filter(|_| metric == Metric::StepTimeS),
         shares: if is_time { shares(run) } else { IndexMap::new() },
         ..validation::Row::default()
     })
@@ -138,12 +123,6 @@ pub(super) fn inputs(steps: &Steps, cells: &IndexMap<String, String>) -> IndexMa
     let outcomes: Vec<&String> = measured.chain(&steps.outcomes).collect();
     let inputs = cells.iter().filter(|(column, _)| !outcomes.contains(column));
     inputs.map(|(column, cell)| (column.clone(), cell.clone())).collect()
-}
-
-/// True for a row that does not judge.
-fn is_held_back(steps: &Steps, inputs: &IndexMap<String, String>) -> bool {
-    let cells: Vec<&str> = inputs.values().map(String::as_str).collect();
-    steps.held_back.is_some_and(|of| split::hash(&cells).is_multiple_of(of))
 }
 
 /// The measurement, in seconds, bytes or times.

@@ -1,6 +1,7 @@
 //! What kind of evidence the times of operators and messages rest on: where several constants decide, the weakest.
 
 use hw_models::catalogue::Gpu;
+use hw_models::collectives::PathKind;
 use hw_models::machine::{Machine, Route};
 use hw_models::provenance::Origin;
 
@@ -28,14 +29,16 @@ impl CostModels<'_> {
             // What processors take rests on the host's memory, which nobody has measured.
             Work::Host(_) => {
                 let (communication, model) = (None, TimeModel::Host);
-                return Ok(Account { communication, model, shape: 0, origin: Origin::Estimate });
+                let (shape, between_nodes) = (0, false);
+                return Ok(Account { communication, model, shape, between_nodes, origin: Origin::Estimate });
             }
             _ => {}
         }
         let device = self.gpus[kind].devices.first().ok_or(HardwareError::NoGpu)?;
         let cost = device.cost(&operator.work, &[])?.ok_or(HardwareError::NoGpu)?;
         let origin = device.model.provenance(cost.class)?.origin;
-        Ok(Account { communication: None, model: TimeModel::Kernel(cost.class), shape: 0, origin })
+        let (communication, model) = (None, TimeModel::Kernel(cost.class));
+        Ok(Account { communication, model, shape: 0, between_nodes: false, origin })
     }
 
     /// A measured table speaks for itself; the tuner's estimate rests on its constants and on the links of a ring, messages to
@@ -67,7 +70,21 @@ impl CostModels<'_> {
             }
         };
         let communication = Some(Communication::Collective(collective.group, collective.kind));
-        Ok(Account { communication, model, shape: 0, origin })
+        let between_nodes = self.hops_of(scope, collective.group)?.iter().any(is_between_nodes);
+        Ok(Account { communication, model, shape: 0, between_nodes, origin })
+    }
+
+    /// Account of messages from a stage to another.
+    pub(crate) fn account_of_message(
+        &mut self,
+        from: u32,
+        to: u32,
+        hardware: &Hardware<'_>,
+    ) -> Result<Account, HardwareError> {
+        let origin = self.message_origin(from, to, hardware)?;
+        let between_nodes = from != to && is_between_nodes(self.way(from, to)?);
+        let communication = Some(Communication::Message);
+        Ok(Account { communication, model: TimeModel::Transfer, shape: 0, between_nodes, origin })
     }
 
     /// What the time of a message from a stage to another rests on.
@@ -87,6 +104,10 @@ impl CostModels<'_> {
     }
 }
 
+fn is_between_nodes(route: &Route) -> bool {
+    path(route) == PathKind::Network
+}
+
 fn origin_of(machine: &Machine, route: &Route) -> Origin {
     let links = route.links.iter().map(|&link| machine.link(link).provenance.origin);
     links.max().unwrap_or(Origin::MeasuredHere)
@@ -101,7 +122,7 @@ fn account_of_transfer(
     let on_drives = [from, to].contains(&Medium::DRIVES);
     let origin = if on_drives { Origin::DataSheet } else { hardware.host_copies_origin(gpu) };
     let communication = Some(Communication::of_transfer(role, from, to));
-    Account { communication, model: TimeModel::Transfer, shape: 0, origin }
+    Account { communication, model: TimeModel::Transfer, shape: 0, between_nodes: false, origin }
 }
 
 impl Hardware<'_> {

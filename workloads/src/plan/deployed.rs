@@ -2,6 +2,7 @@
 //! throughout, and the passes that every plan goes through.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use hw_models::copies::{CopyCost, CopyStream, HostMemory, rate_beside};
 use hw_models::provenance::Origin;
@@ -9,7 +10,7 @@ use hw_models::storage::{Array, PathParameters, Staging};
 use sim_core::fixed::Rate;
 use sim_core::time::Time;
 
-use crate::account::{Account, Accounts, Communication, TimeModel};
+use crate::account::{Account, Accounts};
 use crate::chain::Chain;
 use crate::cost::{CostBook, HostLinks, IssueCosts, Message, OpCost};
 use crate::diagnostic::Diagnostic;
@@ -219,7 +220,10 @@ impl<'a> Deployed<'a> {
     /// Prices what issuing its operators costs hosts, or finds some that would issue a step for longer than a run may last.
     fn issue(&self, hardware: &Hardware<'_>) -> Result<Option<IssueCosts>, PlanError> {
         let pipelining = &self.deployment.pipelining;
-        let issue = issue(&self.laid, &self.exchanges, &self.tensors, hardware, self.deployment);
+        let ranks = u64::from(self.extent.stages) * u64::from(self.extent.replicas());
+        let of_one = issue(&self.laid, &self.exchanges, &self.tensors, hardware, self.deployment);
+        // Ranks are tied to each other by collectives and messages.
+        let issue = of_one.map(|costs| costs.slower(hardware.host.variation.slowest_of(ranks)));
         let ops = (0u32..).map(OpId).zip(self.laid.graph.ops());
         let issued = issue.iter().flat_map(|issue| ops.clone().map(|(id, op)| issue.of(id, op)));
         let once = issued.map(|time| u128::from(time.0)).sum::<u128>();
@@ -311,21 +315,16 @@ impl<'a> Deployed<'a> {
         hardware: &Hardware<'_>,
     ) -> Result<Accounts, HardwareError> {
         let (laid, chain) = (&self.laid, self.chain);
+        let shapes = BuildHasherDefault::<DefaultHasher>::default();
         let mut account = |kind: usize, op: &Operator| {
-            let all = laid.graph.operators().iter();
-            let shape = all.clone().position(|other| other.work == op.work).unwrap_or_default();
-            Ok(Account { shape: shape as u32, ..models.account(kind, op, hardware)? })
+            Ok(Account { shape: shapes.hash_one(op.work), ..models.account(kind, op, hardware)? })
         };
         let mut on_kind = |kind| {
             let accounts = laid.graph.operators().iter().map(|op| account(kind, op));
             accounts.collect::<Result<Vec<_>, HardwareError>>()
         };
         let operators = (0..kinds.count()).map(&mut on_kind).collect::<Result<_, _>>()?;
-        let message = |stage: u32| {
-            let origin = models.message_origin(stage, (stage + 1) % chain.stages, hardware)?;
-            let communication = Some(Communication::Message);
-            Ok(Account { communication, model: TimeModel::Transfer, shape: 0, origin })
-        };
+        let message = |stage: u32| models.account_of_message(stage, (stage + 1) % chain.stages, hardware);
         let messages = (0..chain.stages).map(message).collect::<Result<_, HardwareError>>()?;
         let mut copies =
             (0..chain.stages).map(|stage| models.message_origin(stage, chain.stages - 1 - stage, hardware));

@@ -9,7 +9,7 @@ use workloads::placement::Extent;
 
 use super::{Check, batches};
 use crate::schema::{
-    self, BytesPerParameter, Count, Idle, LayersOf, Parallelism, Precision, Scenario, Software,
+    self, AddedTo, BytesPerParameter, Count, Idle, LayersOf, Parallelism, Precision, Scenario, Software,
 };
 
 /// Settings that are about other models.
@@ -40,7 +40,7 @@ impl Check<'_> {
         self.on_machine(scenario, "model.transformer", "a transformer");
         self.allocator(scenario);
         self.without_backward(scenario);
-        self.sums(layers);
+        self.sums(layers, scenario.software.get_or_insert_default().products_add_to);
         let shared = scenario.parallelism.sharding == Some(schema::Sharding::Parameters);
         if scenario.training.fp8.is_some_and(|fp8| fp8.gathers) && !shared {
             let message = "`training.fp8.gather_parameters` is for parameters that copies of the model share";
@@ -70,7 +70,7 @@ impl Check<'_> {
 
     /// Products that add to sums are those of Megatron-LM's layers; those of 2019 have no fused
     /// softmax either.
-    fn sums(&mut self, layers: LayersOf) {
+    fn sums(&mut self, layers: LayersOf, added: AddedTo) {
         const ADDED: &str = "software.products_add_to";
         const FUSED: &str = "software.fused_softmax";
         if layers == LayersOf::MegatronLm2019 && self.tree.at(&self.keys(FUSED)).is_some() {
@@ -78,14 +78,10 @@ impl Check<'_> {
             let help = "remove it, or write `layers: megatron-lm`";
             self.report_with(FUSED, &["software.layers"], message, help);
         }
-        if layers != LayersOf::MegatronLm && self.tree.at(&self.keys(ADDED)).is_some() {
+        let by_products = added != AddedTo::Nothing && self.tree.at(&self.keys(ADDED)).is_some();
+        if layers != LayersOf::MegatronLm && by_products {
             let message = "products that add to sums of gradients are those of Megatron-LM's layers";
-            self.report_with(
-                ADDED,
-                &["software.layers"],
-                message,
-                "remove it, or write `layers: megatron-lm`",
-            );
+            self.report_with(ADDED, &["software.layers"], message, "write `none`, or `layers: megatron-lm`");
         }
     }
 

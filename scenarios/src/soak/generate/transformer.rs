@@ -193,7 +193,7 @@ fn software(draw: &mut Draw, settings: &mut Settings, precision: &str, context: 
         "layers": ["megatron-lm", "hugging-face", "torchtitan"],
         "gelu": ["kernel", "operators"],
         "optimizer": ["fused", "operators"],
-        "products_add_to": ["fp32", "any"],
+        "products_add_to": ["none", "fp32", "any"],
         "gradients": ["added", "released"],
         "cross_entropy": ["passes", "operators", "fused"],
         "fused_softmax": ["auto", "on", "off"],

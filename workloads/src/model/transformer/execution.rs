@@ -119,8 +119,8 @@ pub struct Fusion {
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "ProductsAddTo")]
 pub enum AddedTo {
-    /// None: a pass of its own adds each gradient.
-    #[serde(skip)]
+    /// None, as before Megatron-LM's fused accumulation of 2021: a pass of its own adds each gradient.
+    #[serde(rename = "none")]
     Nothing,
     /// Sums in fp32, as in Megatron-LM of 2022.
     #[default]

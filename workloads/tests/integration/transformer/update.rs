@@ -97,6 +97,7 @@ fn gradients_in_half_precision_are_added_by_a_pass() {
 /// Or products add to sums in half precision themselves: what is read and written is half as wide as in fp32.
 #[test]
 fn products_add_to_sums_in_half_precision() {
+    let weights = 12_288 * 3 * 12_288 / 8;
     let sums = |states, gradient_accumulation| {
         let fusion = Fusion { gradient_accumulation, ..Fusion::ALL };
         let execution = Execution::new(1, 2_048, SPLIT, Dtype::Bf16, AttentionKernel::Materialised);
@@ -104,13 +105,15 @@ fn products_add_to_sums_in_half_precision() {
         let layer = gpt.layer();
         let product = layer.backward.iter().find(|op| op.name == "qkv weight gradient").unwrap();
         let Work::Gemm(gemm) = product.work else { panic!("{product:?}") };
-        (gemm.accumulate, streamed(&layer.backward, "accumulate qkv weight gradient").is_some())
+        let pass = streamed(&layer.backward, "accumulate qkv weight gradient");
+        (gemm.accumulate, pass.map(|bytes| bytes / weights))
     };
     let (half, full) = (States::HalfGradients, States::FullGradients);
-    assert_eq!(sums(half, AddedTo::Single), (None, true));
-    assert_eq!(sums(half, AddedTo::Any), (Some(Dtype::Bf16), false));
-    assert_eq!(sums(full, AddedTo::Any), (Some(Dtype::Fp32), false));
-    assert_eq!(sums(full, AddedTo::Nothing), (None, true));
+    assert_eq!(sums(half, AddedTo::Single), (None, Some(6)));
+    assert_eq!(sums(half, AddedTo::Any), (Some(Dtype::Bf16), None));
+    assert_eq!(sums(full, AddedTo::Any), (Some(Dtype::Fp32), None));
+    // A pass reads a gradient of 16 bits and a sum of 32, and writes that: 10 bytes a parameter.
+    assert_eq!(sums(full, AddedTo::Nothing), (None, Some(10)));
 }
 
 /// The gradient of a table is cleared and filled in the type of activations, then added to its sum.

@@ -4,6 +4,8 @@
 //! and one launch for each kernel; the device starts a kernel when it has been issued and the stream is free, plus a gap.
 //! A captured graph costs one launch for all its kernels.
 
+mod variation;
+
 use std::fmt;
 
 use indexmap::IndexMap;
@@ -13,8 +15,10 @@ use sim_core::time::Time;
 use crate::kernels::picoseconds;
 use crate::provenance::Provenance;
 
+pub use variation::Variation;
+
 /// The catalogue of host costs, `hw-models/catalogue/host.yaml`.
-pub const HOST: &str = include_str!("../catalogue/host.yaml");
+pub const HOST: &str = include_str!("../../catalogue/host.yaml");
 
 /// Costs of issuing work.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -35,6 +39,8 @@ pub struct HostCosts {
     pub graph_node: Cost,
     /// Wait for a stream or an event to be done, after it is.
     pub synchronise: Cost,
+    /// How far hosts of one kind differ in a step.
+    pub variation: Variation,
 }
 
 /// A cost and where it is from.

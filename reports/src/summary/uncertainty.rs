@@ -1,0 +1,155 @@
+//! By how much the time of a step may be off, and the ratio of the times of two plans.
+//!
+//! ```text
+//! ln(measured / ours) = sum over errors w E + sum over shapes v S + sum over shapes sqrt(v) Z
+//! ```
+//!
+//! An error E is the same for all plans that it touches (a model of kernels, a library, a generation of GPUs), w its weight in
+//! the logarithm of the time. v is the share of the time in one shape, S how far that shape is off on its own, and Z what is
+//! between kernels, of which plans have the more in common the more they do alike. All are independent, with mean 0: an
+//! interval of 1.645 standard deviations either way holds nine of ten normal errors. In a ratio what both share cancels.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+use super::RunSummary;
+
+/// Nine of ten normal errors are within so many standard deviations.
+pub const NINE_OF_TEN: f64 = 1.645;
+
+/// The errors that the time of a step has. Standard deviations are of logarithms.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Uncertainty {
+    /// Errors by name.
+    pub errors: IndexMap<String, CommonError>,
+    /// Standard deviation of what a plan is off on its own, between its kernels.
+    pub plan: f64,
+    /// Shapes of the work by a number that is theirs in every plan.
+    pub shapes: BTreeMap<u64, Shape>,
+}
+
+/// An error that plans share.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CommonError {
+    /// Its weight in the logarithm of the time, 1 for all of it.
+    pub weight: f64,
+    /// Standard deviation.
+    pub deviation: f64,
+}
+
+/// Work of one shape.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Shape {
+    /// Its share of the time.
+    pub share: f64,
+    /// Standard deviation of what single shapes are off by.
+    pub scatter: f64,
+}
+
+/// The time of a plan over that of another.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// Simulated, below 1 where the plan is faster.
+    pub ratio: f64,
+    /// What nine of ten measurements of it should lie in: errors that both plans share cancel.
+    pub interval: [f64; 2],
+}
+
+impl Ratio {
+    /// Of a run's step to another's; none where either has no time or errors that are not known.
+    pub fn of(run: &RunSummary, first: &RunSummary) -> Option<Self> {
+        let (ours, theirs) = (run.step_time_uncertainty.as_ref()?, first.step_time_uncertainty.as_ref()?);
+        let ratio = run.step_time()? / first.step_time()?;
+        Some(Self { ratio, interval: ours.interval_of_ratio(theirs, ratio) })
+    }
+}
+
+impl Uncertainty {
+    /// Ends of the interval in which nine of ten measurements of a time (s) should lie.
+    pub fn interval(&self, time_s: f64) -> [f64; 2] {
+        around(time_s, self.variance_of_ratio(&Self::default()).sqrt())
+    }
+
+    /// Ends of the interval in which nine of ten measurements of `ratio` should lie, that of this plan's time to another's.
+    pub fn interval_of_ratio(&self, other: &Self, ratio: f64) -> [f64; 2] {
+        around(ratio, self.variance_of_ratio(other).sqrt())
+    }
+
+    /// Variance of the logarithm of the ratio to another plan's time; to the empty one, of the time itself.
+    pub fn variance_of_ratio(&self, other: &Self) -> f64 {
+        let kernels = self.shapes_beside(other).map(|[ours, theirs]| {
+            let kernel = (ours.share - theirs.share) * ours.scatter.max(theirs.scatter);
+            let between = ours.share.sqrt() * self.plan - theirs.share.sqrt() * other.plan;
+            kernel.powi(2) + between.powi(2)
+        });
+        self.variance_in_common(other) + kernels.sum::<f64>()
+    }
+
+    /// The same of errors that plans share alone.
+    pub fn variance_in_common(&self, other: &Self) -> f64 {
+        let names: BTreeSet<&String> = self.errors.keys().chain(other.errors.keys()).collect();
+        let variance = |name: &String| {
+            let [ours, theirs] = [self, other].map(|plan| plan.errors.get(name).copied().unwrap_or_default());
+            ((ours.weight - theirs.weight) * ours.deviation.max(theirs.deviation)).powi(2)
+        };
+        names.into_iter().map(variance).sum()
+    }
+
+    /// How much plans do apart: 0 for the same shapes with the same shares, 2 for none in common.
+    pub fn apart(&self, other: &Self) -> f64 {
+        let shapes = self.shapes_beside(other);
+        shapes.map(|[ours, theirs]| (ours.share.sqrt() - theirs.share.sqrt()).powi(2)).sum()
+    }
+
+    /// Shapes of either plan.
+    fn shapes_beside<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = [Shape; 2]> + 'a {
+        let shapes: BTreeSet<u64> = self.shapes.keys().chain(other.shapes.keys()).copied().collect();
+        shapes
+            .into_iter()
+            .map(move |shape| [self, other].map(|plan| plan.shapes.get(&shape).copied().unwrap_or_default()))
+    }
+}
+
+fn around(value: f64, deviation: f64) -> [f64; 2] {
+    let half = (NINE_OF_TEN * deviation).exp();
+    [value / half, value * half]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(weight: f64, shapes: &[(u64, f64)]) -> Uncertainty {
+        let error = CommonError { weight, deviation: 0.1 };
+        let shape = |&(number, share): &(u64, f64)| (number, Shape { share, scatter: 0.2 });
+        Uncertainty {
+            errors: IndexMap::from([("products".to_owned(), error)]),
+            plan: 0.05,
+            shapes: shapes.iter().map(shape).collect(),
+        }
+    }
+
+    #[test]
+    fn errors_add_up_in_quadrature() {
+        // 0.5 of 0.1; shapes of 0.8 and 0.2 of 0.2; all of 0.05.
+        let alone = plan(0.5, &[(1, 0.8), (2, 0.2)]);
+        let expected: f64 = 0.0025 + 0.04 * (0.64 + 0.04) + 0.0025;
+        let [least, most] = alone.interval(2.0);
+        assert!(((most / 2.0).ln() - 1.645 * expected.sqrt()).abs() < 1e-12);
+        assert!((least * most - 4.0).abs() < 1e-12, "as far off either way, as factors");
+    }
+
+    #[test]
+    fn a_ratio_is_as_uncertain_as_plans_differ() {
+        let [a, b] = [plan(0.5, &[(1, 0.5), (2, 0.5)]), plan(0.3, &[(3, 1.0)])];
+        assert_eq!(a.interval_of_ratio(&a, 1.0), [1.0, 1.0]);
+        // Nothing in common but the products, of which b has less.
+        let expected: f64 = (0.2_f64 * 0.1).powi(2) + 0.04 * (0.25 + 0.25 + 1.0) + 2.0 * 0.0025;
+        let [_, most] = a.interval_of_ratio(&b, 1.0);
+        assert!((most.ln() - 1.645 * expected.sqrt()).abs() < 1e-12);
+        let [least, _] = b.interval_of_ratio(&a, 1.0);
+        assert!((least * most - 1.0).abs() < 1e-12);
+    }
+}
