@@ -63,7 +63,7 @@ impl Measured<'_> {
         summary.resources = self.resources();
         summary.links = self.links();
         summary.critical_path_s = self.critical_path();
-        self.set_breakdown(summary);
+        self.set_breakdown(summary, self.by_rank());
         self.set_step_time(summary, self.step_time_s());
         summary.provenance = IndexMap::from([("given in the scenario".to_owned(), 1.0)]);
         if let Some((tally, accounts)) = self.tally.zip(self.built.accounts.as_ref()) {
@@ -181,7 +181,8 @@ impl Measured<'_> {
     }
 
     /// How every rank spent a step. Beside its own span a rank is idle until the step of the slowest has passed.
-    fn set_breakdown(&self, summary: &mut RunSummary) {
+    /// Time of a step of every rank by cause; each adds up to the step.
+    pub(super) fn by_rank(&self) -> Vec<IndexMap<String, f64>> {
         let step = self.step_time_s();
         let steps = self.measured_steps();
         let spent = |window: Window| {
@@ -195,9 +196,13 @@ impl Measured<'_> {
             }
             times
         };
-        let all: Vec<IndexMap<String, f64>> = self.windows().map(spent).collect();
-        summary.time_breakdown_s = mean_by_cause(&all);
-        let groups = ranks::groups(self.lowered(), all);
+        self.windows().map(spent).collect()
+    }
+
+    /// Fills in where the time of a step goes, from that of every rank.
+    pub(super) fn set_breakdown(&self, summary: &mut RunSummary, by_rank: Vec<IndexMap<String, f64>>) {
+        summary.time_breakdown_s = mean_by_cause(&by_rank);
+        let groups = ranks::groups(self.lowered(), by_rank);
         summary.ranks = groups
             .into_iter()
             .map(|(rank, time_breakdown_s)| RankTime { name: self.words.rank(rank), time_breakdown_s })

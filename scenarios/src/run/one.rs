@@ -327,7 +327,7 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// Simulates a scenario over its seeds; the first seed's run is described, the others only timed.
+/// Simulates a scenario over its seeds. Times are means over the seeds, memory, transfers and the bubble those of the first.
 fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, String> {
     let &Simulation { scenario, built, seed, .. } = simulation;
     let words = Words::new(&built.lowered, plans::micro_batches_per_flush(scenario));
@@ -377,14 +377,21 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
     if seeds > 1 {
         let mut times = vec![measured.step_time_s()];
         let mut paths = vec![measured.critical_path()];
+        let mut by_rank = vec![measured.by_rank()];
         for further in 1..seeds {
             let run = simulation.with_seed(seed.wrapping_add(further), &mut Unobserved)?;
             let measured = Measured { run: &run, ..measured };
             times.push(measured.step_time_s());
             paths.push(measured.critical_path());
+            by_rank.push(measured.by_rank());
         }
         let mean_s = times.iter().sum::<f64>() / times.len() as f64;
         summary.critical_path_s = measure::mean_by_cause(&paths);
+        let over_seeds = |rank: usize| {
+            let of_rank: Vec<_> = by_rank.iter().map(|ranks| ranks[rank].clone()).collect();
+            measure::mean_by_cause(&of_rank)
+        };
+        measured.set_breakdown(&mut summary, (0..by_rank[0].len()).map(over_seeds).collect());
         measured.set_step_time(&mut summary, mean_s);
         summary.step_time_spread = Some(Spread {
             min_s: times.iter().copied().fold(f64::INFINITY, f64::min),

@@ -1,4 +1,4 @@
-//! The critical path of a run adds up to its step, whatever the schedule, noise or number of steps.
+//! The critical path of a run and its time by cause add up to its step, whatever the schedule, noise or number of steps.
 
 use proptest::prelude::*;
 use reports::summary::RunSummary;
@@ -55,6 +55,8 @@ fn check(text: &str, flush: bool) -> Result<(), TestCaseError> {
     for run in &found {
         prop_assert!(off_by(run).is_some_and(|off| off < 1e-12), "{:?}\n{text}", off_by(run));
         prop_assert_eq!(&run.critical_path_s, &found[0].critical_path_s);
+        let by_cause = run.time_breakdown_s.values().sum::<f64>() / run.step_time_s.unwrap_or_default();
+        prop_assert!((by_cause - 1.0).abs() < 1e-9, "{by_cause} of the step by cause\n{text}");
     }
     Ok(())
 }
