@@ -30,7 +30,7 @@ use crate::kernels::picoseconds;
 pub use buffers::BufferSizes;
 pub use parameters::{
     CollectiveCatalogue, CollectiveError, CollectiveModel, GenerationLimits, HbmTraffic, MeasuredTable,
-    NvlsParameters, PointToPointPaths, TunerConstants,
+    NvlsParameters, PointToPointPaths, RelayedRings, TunerConstants,
 };
 pub use point_to_point::{PathKind, PointToPoint, PointToPointParameters, send_receive};
 pub use spread::{COLLECTIVE_SPREADS, COLLECTIVE_SPREADS_HEADER, CollectiveSpreads};
@@ -122,6 +122,8 @@ pub enum InsideLink {
     NvSwitch,
     /// NVLinks between pairs of GPUs.
     CubeMesh,
+    /// NVLinks between pairs of GPUs, some of which others reach over a third one.
+    Relayed,
     /// PCI Express.
     Pcie,
 }
@@ -243,12 +245,15 @@ impl GroupShape {
     }
 
     /// What a ring of the group carries (bytes/s): the links inside a node or the cards of a node, whichever is less.
-    fn bus(&self) -> f64 {
+    /// `relayed` is the share of links that hops over third members reach.
+    fn bus(&self, relayed: f64) -> f64 {
+        let reached = if self.inside.link == InsideLink::Relayed { relayed } else { 1.0 };
+        let inside = self.inside.bytes_per_s * reached;
         match self.between.filter(|_| self.nodes() > 1) {
-            None => self.inside.bytes_per_s,
+            None => inside,
             Some(cards) => {
                 let node = cards.bytes_per_s * f64::from(cards.nics.max(1));
-                if self.ranks_per_node > 1 { node.min(self.inside.bytes_per_s) } else { node }
+                if self.ranks_per_node > 1 { node.min(inside) } else { node }
             }
         }
     }

@@ -18,6 +18,8 @@ pub struct CollectiveCatalogue {
     pub generations: IndexMap<String, GenerationLimits>,
     /// Generations that have the limits of another.
     pub same_as: IndexMap<String, String>,
+    /// Rings of members that have no link to each other.
+    pub relayed: RelayedRings,
     /// HBM traffic per byte sent.
     pub hbm: HbmTraffic,
     /// Messages by kind of path.
@@ -33,6 +35,7 @@ pub struct CollectiveCatalogue {
 pub struct CollectiveModel {
     pub(super) tuner: TunerConstants,
     pub(super) limits: GenerationLimits,
+    pub(super) relayed: RelayedRings,
     pub(super) hbm: HbmTraffic,
     pub(super) point_to_point: PointToPointPaths,
     pub(super) buffers: BufferSizes,
@@ -173,6 +176,17 @@ pub struct NvlsParameters {
     pub ranks_min: u32,
 }
 
+/// Rings in which a member writes to the memory of a second one and a third reads it there.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RelayedRings {
+    /// Share of a link's rate that they reach: what a member reads elsewhere, it asks for over the
+    /// links on which it writes.
+    pub fraction: f64,
+    /// Where they are from.
+    pub provenance: Provenance,
+}
+
 /// HBM traffic of a member per byte it sends: reads of its own data and of the buffer that others wrote, and the writes.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -215,6 +229,7 @@ impl CollectiveCatalogue {
         Ok(CollectiveModel {
             tuner: self.tuner.clone(),
             limits: limits.clone(),
+            relayed: self.relayed.clone(),
             hbm: self.hbm.clone(),
             point_to_point: self.point_to_point.clone(),
             buffers: self.buffers.clone(),

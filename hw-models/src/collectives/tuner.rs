@@ -93,7 +93,8 @@ fn estimate(
     };
     let latency = 1e-6 * latency_us(model, group, call.kind, algorithm, protocol);
     let alone = if group.ranks < 2 { 0.0 } else { latency + bytes / bandwidth };
-    Choice { algorithm, protocol, seconds: alone, latency: latency.min(alone), bus: group.bus(), channels }
+    let most = group.bus(model.relayed.fraction);
+    Choice { algorithm, protocol, seconds: alone, latency: latency.min(alone), bus: most, channels }
 }
 
 /// What the ends of a ring inside a node add to its steps, as a share of them.
@@ -110,7 +111,7 @@ fn bus(
     protocol: Protocol,
     channels: u32,
 ) -> f64 {
-    let (limits, tuner, full) = (&model.limits, &model.tuner, group.bus());
+    let (limits, tuner, full) = (&model.limits, &model.tuner, group.bus(model.relayed.fraction));
     let over_channels = |gb_per_s: f64| f64::from(channels) * gb_per_s * 1e9;
     match (algorithm, protocol) {
         (Algorithm::Ring, Protocol::Ll) => {
@@ -144,7 +145,11 @@ fn latency_us(
 ) -> f64 {
     let tuner = &model.tuner;
     let nodes = f64::from(group.nodes());
-    let hops = if group.inside.link == InsideLink::Pcie { &tuner.pcie_us } else { &tuner.nvlink_us };
+    let hops = match (group.inside.link, algorithm) {
+        // NCCL takes hops over a third member for as long as those over PCI Express; trees have none.
+        (InsideLink::Pcie, _) | (InsideLink::Relayed, Algorithm::Ring) => &tuner.pcie_us,
+        _ => &tuner.nvlink_us,
+    };
     let at = |row: &super::parameters::ByProtocol| row.of(protocol);
     let net_overhead = tuner.net_overhead_us * if protocol == Protocol::Simple { 3.0 } else { 1.0 };
     match algorithm {

@@ -185,6 +185,12 @@ fn a_cube_mesh_has_as_many_rings_as_its_links_allow() {
             assert!(used <= wires as usize, "{used} rings on {wires} links from {a} to {b}");
         }
     }
+    // GPU 4 has two links to GPU 0 and none to the others: two rings lead to it over GPU 0.
+    for (gpus, members, relayed) in [(&all[..5], 5, true), (&all[..6], 6, false)] {
+        let found = rings(gpus);
+        assert_eq!((found.rounds.len(), found.relayed(members)), (2, relayed), "{found:?}");
+        assert!((found.bytes_per_s / 45.2e9 - 1.0).abs() < 1e-9, "{found:?}");
+    }
     assert!(rings(&[0, 7]).rounds.is_empty(), "no link joins them");
     assert!(rings(&[0, 1, 6, 7]).rounds.is_empty(), "0 and 1 reach none of the others");
     assert!(rings(&[0]).rounds.is_empty());

@@ -18,9 +18,6 @@ use super::{Judged, cells, embedded};
 use crate::catalogue;
 use crate::schema::{Machine, SingleNode};
 
-/// The parts of a set: what a prediction is from.
-const PARTS: [&str; 2] = ["by table", "by formula"];
-
 /// A row of a table.
 struct Measured {
     place: String,
@@ -51,7 +48,7 @@ pub(super) fn judged(table: &CollectiveTable) -> Vec<Judged> {
     for row in rows(table) {
         match row {
             Ok(row) => series.entry(row.series.clone()).or_default().push(row),
-            Err(row) => found.extend(PARTS.map(|part| Judged { part: part.to_owned(), ..*row.clone() })),
+            Err(row) => found.push(Judged { part: table.by_table(), ..*row }),
         }
     }
     // What a node does in one way is timed in one way, whatever the size of its groups.
@@ -68,12 +65,12 @@ pub(super) fn judged(table: &CollectiveTable) -> Vec<Judged> {
         });
         let timing_s = timing(&pairs.collect::<Vec<_>>());
         for split in splits {
-            let table = split.table();
+            let points = split.points();
             for row in &split.judging {
-                let (by_table, by_formula) = (split.by_table(&table, row), split.formula(row.call()));
+                let (by_table, by_formula) = (split.by_table(&points, row), split.formula(row.call()));
                 let by_formula = by_formula.map(|seconds| [("timing", timing_s), ("formula", seconds)]);
-                found.push(row.judged(PARTS[0], by_table.map(|seconds| [("table", seconds)])));
-                found.push(row.judged(PARTS[1], by_formula));
+                found.push(row.judged(table.by_table(), by_table.map(|seconds| [("table", seconds)])));
+                found.push(row.judged(table.by_formula(row.series.ranks), by_formula));
             }
         }
     }
@@ -87,20 +84,20 @@ impl Split {
         Ok(plan(model, group, &call).alone().as_secs())
     }
 
-    fn table(&self) -> LogTable {
+    fn points(&self) -> LogTable {
         self.others.iter().map(|row| [row.bytes as f64, row.time_us]).collect::<Vec<_>>().into()
     }
 
-    fn by_table(&self, table: &LogTable, row: &Measured) -> Result<f64, String> {
+    fn by_table(&self, points: &LogTable, row: &Measured) -> Result<f64, String> {
         self.formula(row.call())?;
         let formula = |bytes: f64| {
             self.formula(Collective { bytes: bytes as u64, ..row.call() }).unwrap_or(f64::INFINITY)
         };
-        Ok(table.seconds(row.bytes as f64, formula))
+        Ok(points.seconds(row.bytes as f64, formula))
     }
 }
 
-/// The rows of a table, or why they are not judged, in whichever part.
+/// The rows of a table, or why they are not judged.
 fn rows(table: &CollectiveTable) -> Vec<Result<Measured, Box<Judged>>> {
     let read = embedded::table(&table.data);
     let row = |row: calibration::Row<'_>| {
@@ -118,6 +115,20 @@ fn rows(table: &CollectiveTable) -> Vec<Result<Measured, Box<Judged>>> {
         }
     };
     read.rows().map(row).collect()
+}
+
+/// The parts of a set: what a prediction is from.
+impl CollectiveTable {
+    fn by_table(&self) -> String {
+        self.apart.as_ref().map_or("by table".to_owned(), |apart| format!("by table, {apart}"))
+    }
+
+    fn by_formula(&self, ranks: u32) -> String {
+        match &self.apart {
+            Some(apart) => format!("by formula, {apart}"),
+            None => format!("by formula, {ranks} GPUs"),
+        }
+    }
 }
 
 impl CollectiveTable {
@@ -171,12 +182,12 @@ impl Measured {
     }
 
     /// In a part of the set, with the parts of the prediction (s).
-    fn judged<const N: usize>(&self, part: &str, predicted: Result<[(&str, f64); N], String>) -> Judged {
+    fn judged<const N: usize>(&self, part: String, predicted: Result<[(&str, f64); N], String>) -> Judged {
         let row = predicted.map(|parts| {
             let predicted: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
             let shares = parts.map(|(name, seconds)| (name.to_owned(), seconds / predicted)).into();
             Row { measured: self.time_us * 1e-6, predicted, shares, ..Row::default() }
         });
-        Judged { part: part.to_owned(), place: self.place.clone(), inputs: self.inputs.clone(), row }
+        Judged { part, place: self.place.clone(), inputs: self.inputs.clone(), row }
     }
 }

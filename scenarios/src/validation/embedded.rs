@@ -96,6 +96,7 @@ const COLLECTIVES: &[(&str, &str)] = files![
     "../../../hw-models/measurements/collectives/":
     "a100x8_superbench.csv",
     "allreduce_vtrain.csv",
+    "allreduce_vtrain_odd.csv",
     "h100x8_xla.csv",
 ];
 

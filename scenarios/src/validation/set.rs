@@ -105,6 +105,9 @@ pub(super) struct CollectiveTable {
     /// The other columns that say what was run.
     #[serde(default)]
     pub(super) inputs: Vec<String>,
+    /// A name for parts of its own, where more than collectives was timed.
+    #[serde(default)]
+    pub(super) apart: Option<String>,
     /// Smaller ones are not judged.
     #[serde(default)]
     pub(super) bytes_min: u64,

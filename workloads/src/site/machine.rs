@@ -230,13 +230,7 @@ impl Job<'_> {
         let local = &nodes[0];
         let (inside, between) = self.hops(&nodes)?;
         let inside = match inside {
-            Some(route) => match route.kind {
-                RouteKind::NvLink if route.links.len() > 1 => {
-                    Inside { link: InsideLink::NvSwitch, bytes_per_s: self.machine.bytes_per_s(&route) }
-                }
-                RouteKind::NvLink => self.over_pairs(local)?,
-                _ => Inside { link: InsideLink::Pcie, bytes_per_s: self.machine.bytes_per_s(&route) },
-            },
+            Some(route) => self.inside(local, &route)?,
             // Alone on its node it uses no link inside.
             None => Inside { link: InsideLink::NvSwitch, bytes_per_s: f64::MAX },
         };
@@ -248,17 +242,24 @@ impl Job<'_> {
         Ok(GroupShape { ranks: members as u32, ranks_per_node, inside, between })
     }
 
-    /// Links of GPUs that are wired to each other: their rings, or the slowest hop of a round where they have none.
-    fn over_pairs(&self, gpus: &[u32]) -> Result<Inside, NoRoute> {
+    /// Links among GPUs of a node: the rings of those that are wired to each other, or the way from
+    /// the first to the second, or the slowest hop of a round where these two are wired but have no
+    /// ring with the others.
+    fn inside(&self, gpus: &[u32], first: &Route) -> Result<Inside, NoRoute> {
         let rings = self.rings(gpus);
         if !rings.rounds.is_empty() {
-            return Ok(Inside { link: InsideLink::CubeMesh, bytes_per_s: rings.bytes_per_s });
+            let link = if rings.relayed(gpus.len()) { InsideLink::Relayed } else { InsideLink::CubeMesh };
+            return Ok(Inside { link, bytes_per_s: rings.bytes_per_s });
         }
-        let mut slowest = f64::INFINITY;
-        for (&from, &to) in gpus.iter().zip(gpus.iter().cycle().skip(1)) {
-            slowest = slowest.min(self.machine.bytes_per_s(&self.route(from, to)?));
+        let mut bytes_per_s = self.machine.bytes_per_s(first);
+        let is_switched = first.kind == RouteKind::NvLink && first.links.len() > 1;
+        if first.kind == RouteKind::NvLink && !is_switched {
+            for (&from, &to) in gpus.iter().zip(gpus.iter().cycle().skip(1)) {
+                bytes_per_s = bytes_per_s.min(self.machine.bytes_per_s(&self.route(from, to)?));
+            }
         }
-        Ok(Inside { link: InsideLink::Pcie, bytes_per_s: slowest })
+        let link = if is_switched { InsideLink::NvSwitch } else { InsideLink::Pcie };
+        Ok(Inside { link, bytes_per_s })
     }
 
     fn rings(&self, gpus: &[u32]) -> Rings {

@@ -95,7 +95,7 @@ impl<'a> Value<'a> {
             let paths = &mut all.collectives.point_to_point;
             let message = match fabric.inside {
                 InsideLink::Pcie => &mut paths.pcie,
-                InsideLink::NvSwitch | InsideLink::CubeMesh => &mut paths.nv_link,
+                InsideLink::NvSwitch | InsideLink::CubeMesh | InsideLink::Relayed => &mut paths.nv_link,
             };
             let longer = self.of / (message.latency_us + message.rendezvous_us);
             message.latency_us *= longer;

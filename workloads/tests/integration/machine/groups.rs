@@ -74,6 +74,21 @@ fn rings_over_pairs_are_not_held_up_by_a_pair_with_a_single_link() {
     });
 }
 
+/// Two rings lead over the two links to the fifth of five V100.
+#[test]
+fn a_group_without_a_closed_round_keeps_to_nvlinks() {
+    groups_of("dgx-1v-32g", 5, |job, site| {
+        let shape = job.shape(Group::Tensor, |_| true).expect("all GPUs are joined");
+        assert_eq!(shape.inside.link, InsideLink::Relayed);
+        assert!((shape.inside.bytes_per_s / 45.2e9 - 1.0).abs() < 1e-9, "{shape:?}");
+        let (rate, links) = used(site, 0);
+        assert!((rate / 50e9 - 1.0).abs() < 1e-3, "two links of 25 GB/s: {rate}");
+        let names = links.iter().map(|fluid| site.platform.fluids[fluid.index()].name.as_str());
+        let others = names.filter(|name| ["switch", "socket"].iter().any(|part| name.contains(part)));
+        assert_eq!(others.collect::<Vec<_>>(), Vec::<&str>::new(), "all are NVLinks");
+    });
+}
+
 /// Two groups of four or four of two at once take as long as one: OpenXLA's tables on 8 x H100 are of groups at once.
 #[test]
 fn groups_of_a_node_share_no_link() {

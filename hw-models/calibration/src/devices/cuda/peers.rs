@@ -48,7 +48,9 @@ impl Peers {
             Some(Fabric { inside: InsideLink::NvSwitch, nvlinks }) => {
                 format!("over {nvlinks} NVLinks to switches")
             }
-            Some(Fabric { inside: InsideLink::CubeMesh, nvlinks }) => format!("over {nvlinks} NVLinks"),
+            Some(Fabric { inside: InsideLink::CubeMesh | InsideLink::Relayed, nvlinks }) => {
+                format!("over {nvlinks} NVLinks")
+            }
             Some(Fabric { inside: InsideLink::Pcie, .. }) => "over PCI Express".to_owned(),
             None => "over what NVML does not tell".to_owned(),
         };
