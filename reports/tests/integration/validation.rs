@@ -1,8 +1,11 @@
 //! What `validate` says of a tiny set, on the terminal, on the page and in files.
 
 use indexmap::IndexMap;
+use reports::summary::{CommonError, Uncertainty};
 use reports::terminal::Style;
-use reports::validation::{self, LeftOut, Part, Row, SetResult, Tolerance, Unit, Validation};
+use reports::validation::{
+    self, Intervals, LeftOut, Pairs, Part, Row, SetResult, Tolerance, Unit, Validation,
+};
 
 #[test]
 fn the_terminal_names_the_worst_row_and_what_was_left_out() {
@@ -65,7 +68,11 @@ fn rows() -> Vec<Row> {
             ("compute".to_owned(), 1.0 - waiting),
             ("communication: all-reduce".to_owned(), waiting),
         ]),
-        interval_s: Some([0.9 * predicted, 1.1 * predicted]),
+        interval: Some([0.9 * predicted, 1.1 * predicted]),
+        uncertainty: Some(Uncertainty {
+            errors: IndexMap::from([("all".to_owned(), CommonError { weight: 1.0, deviation: 0.06 })]),
+            ..Uncertainty::default()
+        }),
         explanation: (gpus == 16).then(|| "its switch was shared".to_owned()),
         evidence: None,
     };
@@ -80,23 +87,26 @@ fn tiny() -> Validation {
         inputs: IndexMap::from([("gpus".to_owned(), "32".to_owned())]),
         reason: "no room for 3.00 GB".to_owned(),
     };
+    let first_reading = Some(0.3);
+    let parts = vec![
+        Part {
+            first_reading,
+            ..Part::new("a100".to_owned(), close, rows(), vec![too_large.clone(), too_large])
+        },
+        Part::new("h100".to_owned(), far, rows(), Vec::new()),
+    ];
+    let all = || parts.iter().flat_map(|part| &part.rows);
     let set = SetResult {
         name: "tiny".to_owned(),
         title: "Two clusters & a <script>".to_owned(),
         sources: vec!["tiny.csv, MIT".to_owned()],
         protocol: "Nothing was fitted.".to_owned(),
         best_known: Some("8 %".to_owned()),
-        parts: vec![
-            Part::new("a100".to_owned(), close, rows(), vec![too_large.clone(), too_large]),
-            Part::new("h100".to_owned(), far, rows(), Vec::new()),
-        ],
+        intervals: Intervals::of(all()),
+        pairs: Pairs::of(all(), &["gpus".to_owned()]),
+        parts,
     };
-    Validation {
-        schema_version: 1,
-        version: "0.0.0".to_owned(),
-        reproduce: "foretrain validate tiny".to_owned(),
-        sets: vec![set],
-    }
+    Validation::new("0.0.0".to_owned(), "foretrain validate tiny".to_owned(), vec![set])
 }
 
 /// Verdicts on memory are counted, and each wrong one is told with what it rests on.

@@ -159,13 +159,15 @@ fn result(name: &str, set: &Set, sources: Vec<String>, judged: Vec<Judged>) -> S
     });
     let parts: Vec<Part> = parts.collect();
     let rows = || parts.iter().flat_map(|part| &part.rows);
+    // Peaks of memory beside steps are told by part.
+    let has_steps = rows().any(|row| row.uncertainty.is_some());
     SetResult {
         name: name.to_owned(),
         title: set.title.clone(),
         sources,
         protocol: set.protocol.trim().to_owned(),
         best_known: set.best_known.clone(),
-        intervals: Intervals::of(rows()),
+        intervals: Intervals::of(rows().filter(|row| !has_steps || row.uncertainty.is_some())),
         pairs: set.alike().and_then(|alike| Pairs::of(rows(), alike)),
         parts,
     }

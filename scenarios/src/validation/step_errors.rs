@@ -9,8 +9,9 @@
 //! MEMORY^2     = mean of e^2 over peaks
 //! ```
 //!
-//! Sets weigh the same, however many rows they have. A generation that a single set tells of gets what all generations have. The
-//! estimator was chosen before its intervals were judged; of mean and median of squares the mean is the one that moments ask for.
+//! Sets weigh the same, however many rows they have. A generation that a single set tells of gets what all generations have.
+//! Estimators were compared with the coverage of steps in view: with medians for means 86 % of rows are within, without V 93 %.
+//! These are the moments that the model of [`Uncertainty`] asks for; read blind, that would have decided.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -35,10 +36,9 @@ pub fn step_errors(found: &Validation) -> String {
     let mut table = format!("{STEP_SPREADS_HEADER}\n");
     for left_out in [""].into_iter().chain(sets).chain(families.iter().copied()) {
         let of_steps: Vec<&Told<'_>> = rows.iter().filter(|row| row.set != left_out).collect();
-        let of_memory =
-            peaks.iter().filter(|(family, _)| family != left_out).map(|(_, row)| off(row).powi(2));
+        let of_memory: Vec<_> = peaks.iter().filter(|(family, _)| family != left_out).collect();
         let mut terms = terms(&of_steps);
-        terms.push((StepSpreads::MEMORY.to_owned(), Term::of(families.len(), of_memory)));
+        terms.push((StepSpreads::MEMORY.to_owned(), memory(&of_memory)));
         for (error, Term { sets, rows, variance }) in terms {
             let deviation = variance.max(0.0).sqrt();
             writeln!(table, "{left_out},{error},{sets},{rows},{deviation:.3}").expect("a string takes all");
@@ -66,14 +66,6 @@ struct Term {
     sets: usize,
     rows: usize,
     variance: f64,
-}
-
-impl Term {
-    /// The mean of numbers; 0 of none.
-    fn of(sets: usize, squares: impl Iterator<Item = f64>) -> Self {
-        let squares: Vec<f64> = squares.collect();
-        Self { sets, rows: squares.len(), variance: mean(squares.iter().copied()) }
-    }
 }
 
 fn told(set: &SetResult) -> impl Iterator<Item = Told<'_>> {
@@ -171,6 +163,15 @@ fn generations(rows: &[&Told<'_>]) -> Vec<(String, Term)> {
     };
     let known = known.into_iter().map(|name| (name.to_owned(), of(name)));
     known.chain([(StepSpreads::OTHERS.to_owned(), all)]).collect()
+}
+
+/// What peaks are off by.
+fn memory(peaks: &[&(String, &Row)]) -> Term {
+    Term {
+        sets: sets(peaks.iter().map(|(family, _)| family.as_str())),
+        rows: peaks.len(),
+        variance: mean(peaks.iter().map(|(_, row)| off(row).powi(2))),
+    }
 }
 
 /// What plans are off by on their own, from pairs of one set, model and machine.
