@@ -13,6 +13,7 @@ mod idle;
 pub mod interval;
 mod kept;
 mod lanes;
+mod lasting;
 mod measure;
 mod notes;
 mod one;
