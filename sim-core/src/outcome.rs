@@ -144,4 +144,6 @@ pub struct Peak {
 pub struct FluidUse {
     /// Units.
     pub served: u128,
+    /// Units left in its bucket when the run ended. `None`: it has no bucket.
+    pub tokens: Option<u64>,
 }

@@ -39,6 +39,15 @@ pub struct Bucket {
     pub burst: Rate,
     /// Tokens of a full bucket, in units.
     pub volume: u64,
+    /// Tokens at the start of a run, in units; more than `volume` are as many.
+    pub tokens: u64,
+}
+
+impl Bucket {
+    /// A bucket that is full at the start.
+    pub const fn full(burst: Rate, volume: u64) -> Self {
+        Self { burst, volume, tokens: volume }
+    }
 }
 
 /// What one activity asks of one fluid.

@@ -464,7 +464,7 @@ pub struct Candidate {
     pub uses: Vec<u64>,
 }
 
-/// What a run starts from, beside empty counters, stores, cells and full buckets.
+/// What a run starts from, beside empty counters, stores and cells, and the tokens of [buckets](crate::platform::Bucket).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StartState {
     /// Values of counters.

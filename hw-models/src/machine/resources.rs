@@ -121,7 +121,7 @@ impl Machine {
         let (burst, cache) = self.burst_write(id).zip(self.drive_model(link.to)?.write_cache_gb)?;
         let burst = burst.min(link.nominal_bytes_per_s * self.slowed(id, link.half_duplex));
         let held = cache * 1e9 * (1.0 - link.bytes_per_s / burst);
-        (held >= 1.0).then(|| Bucket { burst: Rate::per_second(burst), volume: held as u64 })
+        (held >= 1.0).then(|| Bucket::full(Rate::per_second(burst), held as u64))
     }
 
     /// What a transfer gets when nothing else is on its links (byte/s); infinite within a part.

@@ -130,7 +130,7 @@ impl<'a> Storage<'a> {
             let fluid = platform.fluid(format!("{}.heat", machine.part(drive).name), read * kept, cause);
             let volume = after * 1e9 * (1.0 - kept);
             let burst = Rate::per_second(read * both(model));
-            let cold = (volume >= 1.0).then_some(Bucket { burst, volume: volume as u64 });
+            let cold = (volume >= 1.0).then_some(Bucket::full(burst, volume as u64));
             platform.fluids[fluid.index()].bucket = cold;
             fluid
         });

@@ -17,7 +17,9 @@ pub use crate::ranking::Speed;
 pub use claim::{Claim, Range, Rate, Saving, Setting, Wins};
 pub use failure::verdict;
 pub(crate) use failure::{brief_verdict, failed_briefly};
-pub(crate) use notes::{approximate, idle, notes, rests_on, retrying, unsteady, without_allocator};
+pub(crate) use notes::{
+    approximate, drive_states, idle, notes, rests_on, retrying, unsteady, without_allocator,
+};
 
 use crate::ranking::Comparison;
 use crate::summary::{Interrupted, RunSummary};

@@ -5,7 +5,7 @@ use indexmap::{IndexMap, IndexSet};
 use super::{NAMED, list};
 use crate::quantity;
 use crate::ranking::Comparison;
-use crate::summary::{IdleGpus, RunSummary};
+use crate::summary::{DriveState, IdleGpus, NewDrives, RunSummary};
 
 /// Evidence of a step, as a line: `62.0 % measured elsewhere, 38.0 % data sheet`. `None`: one kind.
 pub(crate) fn rests_on(run: &RunSummary) -> Option<String> {
@@ -19,7 +19,45 @@ pub(crate) fn rests_on(run: &RunSummary) -> Option<String> {
 /// Names runs whose step time is a mean over different steps. `None`: all settled.
 pub(crate) fn unsteady(all: &Comparison<'_>) -> Option<String> {
     let names = named(all, |run| run.steady == Some(false))?;
-    Some(format!("Successive steps of {names} did not take equally long: the step time is a mean over them"))
+    Some(format!(
+        "Steps of {names} do not repeat: they took unequally long, or did not leave memories and drives as they \
+         found them; the step time is a mean over them"
+    ))
+}
+
+/// Tells in which state drives are, where steps of new ones do not repeat, as sentences.
+pub(crate) fn drive_states(all: &Comparison<'_>) -> Vec<String> {
+    let states: Vec<(&RunSummary, &DriveState)> =
+        all.runs().filter_map(|run| Some((run, run.drive_state.as_ref()?))).collect();
+    let named = |lasting: bool| {
+        let names = states.iter().filter(|(_, state)| state.lasting == lasting);
+        let names: Vec<String> = names.map(|(run, _)| all.naming.run(run)).collect();
+        (!names.is_empty()).then(|| list(&names, NAMED))
+    };
+    let of_new = |ratio: fn(&RunSummary, &NewDrives) -> Option<f64>| {
+        let ratios = states.iter().filter_map(|(run, state)| ratio(run, state.new.as_ref()?));
+        let ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_finite()).collect();
+        let [least, most] = [f64::min, f64::max].map(|of| ratios.iter().copied().reduce(of));
+        let [least, most] = [format!("{:.2}", least?), format!("{:.2}", most?)];
+        Some(if least == most { format!("{least} times") } else { format!("{least} to {most} times") })
+    };
+    let lasting = named(true).map(|names| {
+        let time = of_new(|run, new| Some(new.step_time_s? / run.step_time_s?));
+        let time = time.map_or_else(String::new, |times| format!("; a step of new ones takes {times} as long"));
+        let years = of_new(|run, new| Some(new.drive_lifetime_years? / run.drive_lifetime_years?));
+        let years = years.map_or_else(String::new, |times| format!(", and they would last {times} as long"));
+        format!(
+            "Drives of {names} are as long training leaves them, their write caches used up or their chips hot as \
+             steps keep them{time}{years}"
+        )
+    });
+    let new = named(false).map(|names| {
+        format!(
+            "Drives of {names} are new, and steps use up their write caches or heat them: \
+             `run: {{ drives: lasting }}` tells what lasts"
+        )
+    });
+    lasting.into_iter().chain(new).collect()
 }
 
 /// Names runs whose bandwidth shares did not converge. `None`: all did.

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{Page, figure, sortable, unbroken};
-use crate::finding::{approximate, notes, unsteady};
+use crate::finding::{approximate, drive_states, notes, unsteady};
 use crate::plots::PlotError;
 use crate::plots::palette::Categories;
 use crate::plots::parity::{self, Ratio};
@@ -122,7 +122,7 @@ pub(super) fn confidence(page: &Page<'_>) -> Result<Markup, PlotError> {
         @for warning in [unsteady(&page.comparison), approximate(&page.comparison)].into_iter().flatten() {
             p { (warning) "." }
         }
-        @for note in notes(&page.comparison) { p { (note) "." } }
+        @for note in drive_states(&page.comparison).into_iter().chain(notes(&page.comparison)) { p { (note) "." } }
     };
     Ok(html! { @if !parts.0.is_empty() { section { h2 { "How sure is it?" } (parts) } } })
 }

@@ -27,6 +27,30 @@ pub struct DriveUse {
     pub lifetime_years: Option<f64>,
 }
 
+/// State of drives in a run, where a run of new drives does not leave their write caches and their heat as
+/// it finds them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DriveState {
+    /// True if drives are as long training leaves them, false if they are new.
+    pub lasting: bool,
+    /// Share of the burst that is left at the start of the run, of the drive that has least: of its write cache, or
+    /// of what it can do until it is hot.
+    pub left_at_start: Option<f64>,
+    /// Share that is left at its end.
+    pub left_at_end: Option<f64>,
+    /// Steps of new drives. `None`: these are told.
+    pub new: Option<NewDrives>,
+}
+
+/// Steps of new drives beside those that last.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NewDrives {
+    /// Time of a step.
+    pub step_time_s: Option<f64>,
+    /// Years that drives would last if they stayed new.
+    pub drive_lifetime_years: Option<f64>,
+}
+
 impl DriveUse {
     /// Its name, and how many are like it.
     pub fn called(&self) -> String {

@@ -22,7 +22,7 @@ use crate::winners::Winners;
 use crate::wording::said;
 
 pub use allocator::{AllocatorPeak, FRAGMENTS, Moment};
-pub use drives::DriveUse;
+pub use drives::{DriveState, DriveUse, NewDrives};
 pub use kept::KeptActivations;
 pub use lane::LaneTime;
 pub use machine::{Calibrated, ConstantOrigin, DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind};
@@ -171,6 +171,8 @@ pub struct RunSummary {
     pub drives: Vec<DriveUse>,
     /// Years that drives last in this step again and again: those of the array that lasts least.
     pub drive_lifetime_years: Option<f64>,
+    /// State of the drives, where steps of new ones do not repeat.
+    pub drive_state: Option<DriveState>,
     /// The links of a machine that were used most, busiest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkUse>,
@@ -191,7 +193,8 @@ pub struct RunSummary {
     pub activities: Option<u64>,
     /// Sets of concurrent transfers whose bandwidth shares did not converge and are approximate; absent if there are none.
     pub unsettled: Option<u64>,
-    /// Whether successive steps took equally long; absent if only one was measured.
+    /// Whether steps repeat: they took equally long, and left memories and drives as they found them. Absent if only one
+    /// was measured that may.
     pub steady: Option<bool>,
     /// Step time over the seeds, where there were several.
     pub step_time_spread: Option<Spread>,

@@ -11,7 +11,9 @@ use std::io::{self, Write};
 use comfy_table::{CellAlignment, LineStyle, TableStyle};
 
 use crate::explained::{explained_of, facts};
-use crate::finding::{approximate, idle, notes, rests_on, retrying, unsteady, without_allocator};
+use crate::finding::{
+    approximate, drive_states, idle, notes, rests_on, retrying, unsteady, without_allocator,
+};
 use crate::matrix::{Down, Matrix};
 use crate::published::{Grid, Line, Published};
 use crate::quantity;
@@ -72,7 +74,8 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         retrying(&comparison),
         approximate(&comparison),
     ];
-    for warning in warnings.into_iter().flatten().chain(notes(&comparison)) {
+    let notes = drive_states(&comparison).into_iter().chain(notes(&comparison));
+    for warning in warnings.into_iter().flatten().chain(notes) {
         writeln!(out, "\n{}", clean(&warning))?;
     }
     if let Some((point, run)) = shown {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use reports::summary::{RunSummary, TimelineSpan};
+use reports::summary::{DriveState, NewDrives, RunSummary, TimelineSpan};
 use reports::{Summary, html};
 
 use crate::cluster::{OTHERS, cluster, machine};
@@ -176,7 +176,7 @@ fn paths_that_change_together_are_named_once() {
 fn a_step_time_that_did_not_settle_is_said() {
     let unsteady = RunSummary { steady: Some(false), ..bare("zb-auto", 1.4) };
     let page = page(&summary("unsteady", &[], vec![unsteady, bare("1f1b", 1.5)]));
-    assert!(page.contains("Successive steps of zb-auto did not take equally long"));
+    assert!(page.contains("Steps of zb-auto do not repeat"));
 }
 
 #[test]
@@ -256,4 +256,18 @@ fn over_cases_nothing_is_best_of_all() {
 fn all_that_tie_are_marked_as_the_fastest() {
     let page = page(&summary("tie", &[], vec![bare("a", 1.0), bare("b", 1.0), bare("c", 2.0)]));
     assert_eq!(page.matches("<tr class=\" leads\">").count(), 2);
+}
+
+#[test]
+fn the_state_of_drives_is_said_where_new_ones_do_not_stay_so() {
+    let new = NewDrives { step_time_s: Some(1.33), drive_lifetime_years: Some(1.5) };
+    let lasting = DriveState { lasting: true, new: Some(new), ..DriveState::default() };
+    let lasting =
+        RunSummary { drive_state: Some(lasting), drive_lifetime_years: Some(2.0), ..bare("zb-auto", 1.4) };
+    let page_of = |run| page(&summary("drives", &[], vec![run, bare("1f1b", 1.5)]));
+    let text = page_of(lasting);
+    assert!(text.contains("Drives of zb-auto are as long training leaves them"), "{text}");
+    assert!(text.contains("takes 0.95 times as long, and they would last 0.75 times as long"), "{text}");
+    let new = RunSummary { drive_state: Some(DriveState::default()), ..bare("zb-auto", 1.4) };
+    assert!(page_of(new).contains("Drives of zb-auto are new"));
 }

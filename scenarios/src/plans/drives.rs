@@ -1,6 +1,7 @@
 //! What a scenario keeps on drives.
 
 use hw_models::storage::PathParameters;
+use workloads::passes::OnDrives;
 use workloads::plan::{DriveArray, Drives};
 
 use crate::catalogue;
@@ -21,15 +22,25 @@ pub(super) fn drives(scenario: &Scenario) -> Drives {
         names => names.iter().filter_map(|name| scenario.storage.get_index_of(name)).collect(),
     };
     let kept = |from_gpus: bool| {
-        let mut kept = scenario.techniques.all().filter_map(|technique| technique.facts(1).drives);
-        let kept = kept.find(|of| of.there && of.from_gpus == from_gpus);
+        let kept = kept(scenario).find(|of| of.from_gpus == from_gpus);
         kept.map_or(Vec::new(), |of| numbers(of.names))
     };
     let (states, activations) = (kept(false), kept(true));
     if states.is_empty() && activations.is_empty() {
         return Drives::NONE;
     }
-    Drives { arrays, states, activations }
+    Drives { arrays, states, activations, levels: scenario.levels.clone() }
+}
+
+/// Whether a scenario keeps anything on drives.
+pub(crate) fn on_drives(scenario: &Scenario) -> bool {
+    kept(scenario).next().is_some()
+}
+
+/// Things that the techniques of a scenario keep on drives.
+fn kept(scenario: &Scenario) -> impl Iterator<Item = OnDrives<'_>> {
+    let facts = scenario.techniques.all().map(|technique| technique.facts(1));
+    facts.filter_map(|facts| facts.drives).filter(|of| of.there)
 }
 
 fn array(name: &str, settings: &schema::DriveArray) -> DriveArray {

@@ -27,6 +27,7 @@ use workloads::program::base::Base;
 use crate::catalogue;
 use crate::schema::{Count, FRAMEWORK, Gradients, LayersOf, Model, ProgramBase, Scenario};
 
+pub(crate) use drives::on_drives;
 pub(crate) use effort::effort;
 pub(crate) use pipelining::{micro_batches_per_flush, steps};
 

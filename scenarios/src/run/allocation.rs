@@ -8,6 +8,7 @@ use workloads::memory::{Executed, Ranks, Recorded, StageUsage};
 use workloads::plan::Built;
 
 use super::failure;
+use super::lasting::BucketUse;
 use super::one::Simulation;
 use super::recorded::Recorder;
 use super::words::Words;
@@ -81,10 +82,10 @@ impl Verdict {
         &Simulation { scenario, built, .. }: &Simulation<'_>,
         recorded: &[Recorded],
     ) -> Result<Judged, String> {
-        let Self::Allocator(ranks) = self else { return Ok(Judged { summary, lacking: Vec::new() }) };
+        let Self::Allocator(ranks) = self else { return Ok(Judged::without_lack(summary)) };
         let used = plans::memory::used(scenario, ranks, built, recorded)?;
         let lacking = used.iter().map(|used| used.lacking).collect();
-        Ok(Judged { summary: with(summary, scenario, &used), lacking })
+        Ok(Judged { lacking, ..Judged::without_lack(with(summary, scenario, &used)) })
     }
 }
 
@@ -93,6 +94,14 @@ pub(super) struct Judged {
     pub(super) summary: RunSummary,
     /// By stage, bytes that fragments take beyond what there is, where techniques have filled the rest.
     pub(super) lacking: Vec<u64>,
+    /// Buckets of drives that it passed.
+    pub(super) buckets: Vec<BucketUse>,
+}
+
+impl Judged {
+    pub(super) const fn without_lack(summary: RunSummary) -> Self {
+        Self { summary, lacking: Vec::new(), buckets: Vec::new() }
+    }
 }
 
 fn with(summary: RunSummary, scenario: &Scenario, used: &[StageUsage]) -> RunSummary {

@@ -4,13 +4,9 @@
 use std::borrow::Cow;
 
 use reports::quantity;
-use reports::summary::RunSummary;
 
-use super::one::{self, Prepared};
+use super::one::{self, Ran};
 use crate::schema::{Run, Scenario};
-
-/// A plan and its run.
-type Tried = (Prepared, RunSummary);
 
 /// A scenario that leaves nothing open.
 pub(super) struct Decided<'a> {
@@ -18,7 +14,7 @@ pub(super) struct Decided<'a> {
     /// A note on the decision and its reason.
     pub(super) note: Option<String>,
     /// The run that was tried, if it was as the scenario says.
-    pub(super) tried: Option<Tried>,
+    pub(super) tried: Option<Ran>,
 }
 
 /// Decides all that the techniques of a scenario leave open; where no way fits, for the last.
@@ -42,7 +38,7 @@ pub(super) fn decided(scenario: &Scenario, seed: u64) -> Result<Decided<'_>, Str
             decided = Decided { scenario: Cow::Owned(way), note: Some(note), tried: Some(run) };
         }
     }
-    decided.tried = decided.tried.filter(|_| scenario.run == once());
+    decided.tried = decided.tried.filter(|_| scenario.run == once(scenario));
     Ok(decided)
 }
 
@@ -65,7 +61,7 @@ fn fastest(scenario: &Scenario, seed: u64) -> Result<Decided<'_>, String> {
     let Some((tried, (name, techniques))) = best else {
         return Ok(Decided { scenario: Cow::Owned(with(last.1)), note: None, tried: None });
     };
-    let time = quantity::seconds(tried.1.step_time().unwrap_or_default());
+    let time = quantity::seconds(tried.summary.step_time().unwrap_or_default());
     let note = format!("of {count} ways the fastest that fits was taken, {name}: {time} per step");
     // That a technique has nothing to do is no choice to tell about.
     let note = Some(note).filter(|_| count > 2);
@@ -73,20 +69,22 @@ fn fastest(scenario: &Scenario, seed: u64) -> Result<Decided<'_>, String> {
 }
 
 /// The faster of two ways, each with its run; the first if they are equal.
-fn faster<W>(best: Option<(Tried, W)>, run: Option<Tried>, way: W) -> Option<(Tried, W)> {
+fn faster<W>(best: Option<(Ran, W)>, run: Option<Ran>, way: W) -> Option<(Ran, W)> {
     match (best, run) {
-        (Some((best, first)), Some(run)) if best.1.step_time() <= run.1.step_time() => Some((best, first)),
+        (Some((best, first)), Some(run)) if best.summary.step_time() <= run.summary.step_time() => {
+            Some((best, first))
+        }
         (_, Some(run)) => Some((run, way)),
         (best, None) => best,
     }
 }
 
 /// The run of a scenario that leaves nothing open, where it fits.
-fn attempt(scenario: &Scenario, seed: u64) -> Result<Option<Tried>, String> {
-    one::attempt(&Scenario { run: once(), ..scenario.clone() }, seed)
+fn attempt(scenario: &Scenario, seed: u64) -> Result<Option<Ran>, String> {
+    one::attempt(&Scenario { run: once(scenario), ..scenario.clone() }, seed)
 }
 
-/// One step of one seed tells which way is the fastest.
-fn once() -> Run {
-    Run::default()
+/// One step of one seed tells which way is the fastest, with drives in the same state.
+fn once(scenario: &Scenario) -> Run {
+    Run { drives: scenario.run.drives, ..Run::default() }
 }

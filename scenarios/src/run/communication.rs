@@ -9,12 +9,11 @@ use workloads::lower::Lowered;
 use super::lanes::{Lane, lanes};
 use super::tally::{Tally, Traffic};
 
-/// What the ranks of a transformer communicate in one of `steps`, of which `measured` are timed.
+/// What the ranks of a transformer communicate in one of so many measured steps.
 pub(super) fn communication(
     lowered: &Lowered,
     accounts: &Accounts,
     tally: &Tally<'_>,
-    steps: u32,
     measured: f64,
 ) -> Vec<CommunicationUse> {
     let mut exposed: BTreeMap<Communication, f64> = BTreeMap::new();
@@ -26,7 +25,7 @@ pub(super) fn communication(
     let ranks = lowered.ranks.len() as f64;
     let used = |(kind, by_stage): (Communication, BTreeMap<u32, Traffic>)| {
         let mean = |all: u64| {
-            let per_step = all as f64 / (f64::from(steps) * by_stage.len() as f64);
+            let per_step = all as f64 / (measured * by_stage.len() as f64);
             per_step.round() as u64
         };
         CommunicationUse {
@@ -39,8 +38,7 @@ pub(super) fn communication(
     traffic(lowered, accounts, tally).into_iter().map(used).collect()
 }
 
-/// By kind and stage, what each rank of the stage communicates in all steps: all that its lanes say, but of copies that may be left
-/// out those that were made.
+/// By kind and stage, what each rank of the stage communicates in all measured steps.
 fn traffic(
     lowered: &Lowered,
     accounts: &Accounts,
@@ -48,10 +46,9 @@ fn traffic(
 ) -> BTreeMap<Communication, BTreeMap<u32, Traffic>> {
     let mut traffic: BTreeMap<Communication, BTreeMap<u32, Traffic>> = BTreeMap::new();
     for (number, lane) in lanes(lowered).enumerate().filter(|(_, lane)| lane.replica == 0) {
-        let made = tally.made(number);
         for (kind, said) in of_lane(&lane, accounts) {
             let of_stage = traffic.entry(kind).or_default().entry(lane.stage).or_default();
-            of_stage.add(1, made.unwrap_or(said));
+            of_stage.add(1, tally.made(number, said));
         }
     }
     traffic

@@ -17,7 +17,7 @@ use super::words::Words;
 /// The most arrays that are told.
 const SHOWN: usize = 32;
 
-/// What a rank moves to drives and back in all steps.
+/// What a rank moves to drives and back in all measured steps.
 #[derive(Clone, Copy, Default)]
 struct Moved {
     /// States and parameters, read and written.
@@ -26,12 +26,12 @@ struct Moved {
     activations: [u64; 2],
 }
 
-/// The arrays of a run of so many steps that each take so long, those that are written most first; one stands for all that do the same.
+/// The arrays of a run with so many measured steps that each take so long, those that are written most first; one stands for all that do the same.
 pub(super) fn drives(
     (built, accounts): (&Built, &Accounts),
     (run, tally): (&Run, &Tally<'_>),
     words: &Words<'_>,
-    (steps, step_s): (u32, f64),
+    (steps, step_s): (f64, f64),
 ) -> Vec<DriveUse> {
     if built.arrays.is_empty() {
         return Vec::new();
@@ -44,7 +44,7 @@ pub(super) fn drives(
         };
         let (states, activations) =
             (sum(&array.states, |moved| moved.states), sum(&array.activations, |moved| moved.activations));
-        let [read, written] = [0, 1].map(|way| (states[way] + activations[way]) as f64 / f64::from(steps));
+        let [read, written] = [0, 1].map(|way| (states[way] + activations[way]) as f64 / steps);
         let peak = &run.stores[array.store.index()].peak;
         let capacity = built.lowered.platform.stores[array.store.index()].capacity;
         let years = array.endurance.map(|endurance| endurance.years(written, step_s));
@@ -84,7 +84,7 @@ fn moved(built: &Built, accounts: &Accounts, tally: &Tally<'_>) -> Vec<Moved> {
     for (stream, role) in lowered.streams.iter().enumerate() {
         let rank = &mut moved[(role.stage * replicas + role.replica) as usize];
         for (&kind, said) in &lanes[role.lane as usize] {
-            let bytes = tally.made_by(stream).unwrap_or(*said).bytes;
+            let bytes = tally.made_by(stream, *said).bytes;
             match kind {
                 Communication::ReadStates | Communication::ReadParameters => rank.states[0] += bytes,
                 Communication::WriteStates | Communication::WriteParameters => rank.states[1] += bytes,

@@ -18,6 +18,7 @@ use super::communication::communication;
 use super::drawing::link_kind;
 use super::drives::drives;
 use super::idle::idle_gpus;
+use super::lasting;
 use super::ranks;
 use super::tally::Tally;
 use super::uncertainty::{Evidence, uncertainty};
@@ -67,9 +68,8 @@ impl Measured<'_> {
         self.set_step_time(summary, self.step_time_s());
         summary.provenance = IndexMap::from([("given in the scenario".to_owned(), 1.0)]);
         if let Some((tally, accounts)) = self.tally.zip(self.built.accounts.as_ref()) {
-            let steps = plans::steps(self.scenario);
-            summary.communication =
-                communication(self.lowered(), accounts, tally, steps, self.measured_steps());
+            let steps = self.measured_steps();
+            summary.communication = communication(self.lowered(), accounts, tally, steps);
             summary.provenance = tally.provenance(self.slowest(summary));
             summary.drives =
                 drives((self.built, accounts), (self.run, tally), self.words, (steps, self.step_time_s()));
@@ -162,8 +162,13 @@ impl Measured<'_> {
         self.lowered().ranks.iter().enumerate().map(bubble).reduce(f64::max)
     }
 
-    /// Whether successive steps took equally long on every rank; unknown for a single one.
+    /// Whether steps repeat: stores and buckets are at the end where they were at the start, and
+    /// successive steps took equally long on every rank. Unknown for a single one that may repeat.
     fn steady(&self) -> Option<bool> {
+        let buckets = lasting::buckets(self.lowered(), self.run);
+        if !lasting::all_returned(&buckets) || !self.stores_have_returned() {
+            return Some(false);
+        }
         if self.scenario.run.steps.measured.get() < 2 || !self.scenario.training.flush {
             return None;
         }
@@ -180,8 +185,17 @@ impl Measured<'_> {
         Some(self.lowered().ranks.iter().all(steady))
     }
 
-    /// How every rank spent a step. Beside its own span a rank is idle until the step of the slowest has passed.
-    /// Time of a step of every rank by cause; each adds up to the step.
+    /// Whether every store holds as many bytes at the end as at the start.
+    fn stores_have_returned(&self) -> bool {
+        let mut held = vec![0; self.run.stores.len()];
+        for &(store, _, bytes) in &self.lowered().start.stores {
+            held[store.index()] += bytes;
+        }
+        let at_end = self.run.stores.iter().map(|store| store.held.iter().sum::<u64>());
+        held.into_iter().eq(at_end)
+    }
+
+    /// How every rank spent a step, by cause. Beside its own span a rank is idle until the step of the slowest has passed.
     pub(super) fn by_rank(&self) -> Vec<IndexMap<String, f64>> {
         let step = self.step_time_s();
         let steps = self.measured_steps();
@@ -304,11 +318,11 @@ impl Measured<'_> {
     }
 }
 
-/// What a fluid can carry in a time: a full bucket lets it run at its burst rate until that is empty.
+/// What a fluid can carry in a time: tokens of its bucket let it run at its burst rate until that is empty.
 fn possible(fluid: &Fluid, seconds: f64) -> f64 {
     let sustained = fluid.capacity.units_per_second() * seconds;
     fluid.bucket.map_or(sustained, |bucket| {
-        (bucket.burst.units_per_second() * seconds).min(sustained + bucket.volume as f64)
+        (bucket.burst.units_per_second() * seconds).min(sustained + bucket.tokens as f64)
     })
 }
 

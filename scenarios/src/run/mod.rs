@@ -12,6 +12,7 @@ mod headline;
 mod idle;
 mod kept;
 mod lanes;
+mod lasting;
 mod measure;
 mod notes;
 mod one;

@@ -1,5 +1,6 @@
 //! One run: a variant at a point, over its seeds.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use workloads::plan::{Built, PlanError};
 use super::allocation::{Judged, Verdict};
 use super::choice::{self, Decided};
 use super::footprint::Footprint;
+use super::lasting::{self, BucketUse, Found};
 use super::measure::Measured;
 use super::outcomes::Outcomes;
 use super::tally::Tally;
@@ -117,17 +119,50 @@ pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<Ru
     if scenario.model.program().is_some() {
         return programmed::outcome(scenario, seed, drawn);
     }
-    let Decided { ref scenario, note, tried } = choice::decided(scenario, seed)?;
-    let run = tried.map_or_else(|| prepare(scenario).and_then(|first| settled(first, scenario, seed)), Ok);
-    let (prepared, mut summary) = match run {
-        Ok(run) => run,
+    let Found { run: Decision { scenario, ran }, state, .. } = in_state(scenario, seed)?;
+    let Ran { prepared, mut summary, .. } = match ran {
+        Ok(ran) => ran,
         Err(unbuilt) => return unbuilt.told(),
     };
-    summary.notes.extend(note);
+    summary.drive_state = state;
     if drawn == Drawn::Yes {
-        picture::draw(&Simulation::of(scenario, &prepared.built, seed), &mut summary)?;
+        picture::draw(&Simulation::of(&scenario, &prepared.built, seed), &mut summary)?;
     }
     Ok(summary)
+}
+
+/// A scenario that leaves nothing open, and its run.
+struct Decision {
+    scenario: Scenario,
+    ran: Result<Ran, Unbuilt>,
+}
+
+/// Runs a scenario with its drives in the state that it asks for.
+fn in_state(scenario: &Scenario, seed: u64) -> Result<Found<Decision>, String> {
+    lasting::found(scenario, |scenario| run_from(scenario, seed), |run| run.ran.as_ref().ok())
+}
+
+/// Runs a scenario from the levels that its drives are at.
+fn run_from(scenario: &Scenario, seed: u64) -> Result<Decision, String> {
+    let Decided { scenario, note, tried } = choice::decided(scenario, seed)?;
+    let ran = || prepare(&scenario).and_then(|first| settled(first, &scenario, seed));
+    let mut ran = tried.map_or_else(ran, Ok);
+    if let Ok(ran) = &mut ran {
+        ran.summary.notes.extend(note);
+    }
+    Ok(Decision { scenario: scenario.into_owned(), ran })
+}
+
+/// A scenario with its drives where a run of it begins.
+///
+/// # Errors
+/// A mistake in foretrain, in words.
+pub(super) fn levelled(scenario: &Scenario, seed: u64) -> Result<Cow<'_, Scenario>, String> {
+    // Nothing else moves a bucket.
+    match plans::on_drives(scenario) {
+        true => Ok(Cow::Owned(in_state(scenario, seed)?.scenario)),
+        false => Ok(Cow::Borrowed(scenario)),
+    }
 }
 
 /// Builds and simulates a scenario that is only tried; `None`: it does not fit.
@@ -135,22 +170,25 @@ pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<Ru
 /// # Errors
 /// A mistake in foretrain, in words.
 pub(super) fn tried(scenario: &Scenario, seed: u64) -> Result<Option<RunSummary>, String> {
-    let decided = choice::decided(scenario, seed)?;
-    let run = decided.tried.map_or_else(|| attempt(&decided.scenario, seed), |run| Ok(Some(run)));
-    Ok(run?.map(|(_, summary)| summary))
+    let tried = |scenario: &Scenario| {
+        let decided = choice::decided(scenario, seed)?;
+        decided.tried.map_or_else(|| attempt(&decided.scenario, seed), |ran| Ok(Some(ran)))
+    };
+    let Found { run, state, .. } = lasting::found(scenario, tried, Option::as_ref)?;
+    Ok(run.map(|ran| RunSummary { drive_state: state, ..ran.summary }))
 }
 
 /// Tries a scenario that leaves nothing open. `None`: it does not fit.
 ///
 /// # Errors
 /// A mistake in foretrain, in words.
-pub(super) fn attempt(scenario: &Scenario, seed: u64) -> Result<Option<(Prepared, RunSummary)>, String> {
+pub(super) fn attempt(scenario: &Scenario, seed: u64) -> Result<Option<Ran>, String> {
     let first = match prepare(scenario) {
         Ok(first) if first.verdict.refuses(scenario, &first.built)? => return Ok(None),
         prepared => prepared,
     };
     match first.and_then(|first| settled(first, scenario, seed)) {
-        Ok(run) => Ok(Some(run).filter(|(_, summary)| summary.step_time().is_some())),
+        Ok(ran) => Ok(Some(ran).filter(|ran| ran.summary.step_time().is_some())),
         Err(Unbuilt::Reported(_)) => Ok(None),
         Err(Unbuilt::Broken(reason)) => Err(reason),
     }
@@ -160,18 +198,18 @@ pub(super) fn attempt(scenario: &Scenario, seed: u64) -> Result<Option<(Prepared
 pub(super) fn drawable(scenario: &Scenario, seed: u64) -> Result<Prepared, Unbuilt> {
     let first = prepare(scenario)?;
     let fills = first.built.memory.iter().any(|memory| memory.waits);
-    if fills { Ok(settled(first, scenario, seed)?.0) } else { Ok(first) }
+    if fills { Ok(settled(first, scenario, seed)?.prepared) } else { Ok(first) }
 }
 
 /// Simulates the first plan of a scenario. Techniques that fill the memory of GPUs do not know how
 /// much of it fragments take: a run tells, and what was lacking is left free in the next. Of plans
 /// that fit the fastest is taken: what is decided otherwise leaves other gaps. What has failed in
 /// the end is told by the first.
-fn settled(first: Prepared, scenario: &Scenario, seed: u64) -> Result<(Prepared, RunSummary), Unbuilt> {
-    let Judged { summary, mut lacking } = first.judged(scenario, seed).map_err(Unbuilt::Broken)?;
+fn settled(first: Prepared, scenario: &Scenario, seed: u64) -> Result<Ran, Unbuilt> {
+    let Judged { summary, mut lacking, buckets } = first.judged(scenario, seed).map_err(Unbuilt::Broken)?;
     let mut too_little = vec![0; lacking.len()];
     let mut enough: Option<Vec<u64>> = None;
-    let mut best: Option<(Prepared, RunSummary)> = None;
+    let mut best: Option<Ran> = None;
     let mut halvings = 0;
     for round in 0..ROUNDS_EVER {
         if round >= ROUNDS_MAX && best.is_some() {
@@ -199,9 +237,9 @@ fn settled(first: Prepared, scenario: &Scenario, seed: u64) -> Result<(Prepared,
         let judged = next.judged(scenario, seed).map_err(Unbuilt::Broken)?;
         if judged.summary.fits {
             enough = Some(fragments);
-            let least = best.as_ref().and_then(|(_, summary)| summary.step_time());
+            let least = best.as_ref().and_then(|ran| ran.summary.step_time());
             if least.is_none_or(|least| judged.summary.step_time().is_some_and(|time| time < least)) {
-                best = Some((next, judged.summary));
+                best = Some(Ran { prepared: next, summary: judged.summary, buckets: judged.buckets });
             }
         } else if judged.lacking.is_empty() {
             // It does not end in what is left, whatever the allocator would say.
@@ -210,11 +248,19 @@ fn settled(first: Prepared, scenario: &Scenario, seed: u64) -> Result<(Prepared,
             (too_little, lacking) = (fragments, judged.lacking);
         }
     }
-    Ok(best.unwrap_or((first, summary)))
+    Ok(best.unwrap_or(Ran { prepared: first, summary, buckets }))
 }
 
 fn zip(a: &[u64], b: &[u64], both: impl Fn(u64, u64) -> u64) -> Vec<u64> {
     a.iter().zip(b).map(|(&a, &b)| both(a, b)).collect()
+}
+
+/// A plan and its run.
+pub(super) struct Ran {
+    pub(super) prepared: Prepared,
+    pub(super) summary: RunSummary,
+    /// Buckets of drives that it passed, if it ran to its end.
+    pub(super) buckets: Vec<BucketUse>,
 }
 
 /// A plan ready to be simulated.
@@ -355,7 +401,6 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
         [observer] => simulation.observed(*observer)?,
         _ => simulation.observed(&mut Several(observers))?,
     };
-    let judged = |summary| Judged { summary, lacking: Vec::new() };
     if run.end == End::Completed
         && let Some(recorder) = recorder
     {
@@ -368,7 +413,7 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
     summary.activities = Some(run.activities);
     summary.unsettled = Some(run.unsettled).filter(|&count| count > 0);
     if run.end != End::Completed {
-        return Ok(judged(failure::describe(summary, scenario, built, &words, &run)));
+        return Ok(Judged::without_lack(failure::describe(summary, scenario, built, &words, &run)));
     }
     summary.allocator_unknown = verdict.unknown();
     let measured = Measured { scenario, built, words: &words, run: &run, tally: tally.as_ref() };
@@ -402,5 +447,5 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
     }
     summary.notes = notes::notes(&summary);
     summary.notes.extend(super::virtualised::notes(built));
-    Ok(judged(summary))
+    Ok(Judged { buckets: lasting::buckets(&built.lowered, &run), ..Judged::without_lack(summary) })
 }

@@ -76,8 +76,9 @@ fn rebuilt(
             .map_err(|reason| Refusal::Broken { variant: run.variant.clone(), reason });
     }
     let broken = |reason| Refusal::Broken { variant: run.variant.clone(), reason };
-    let Decided { ref scenario, tried, .. } = choice::decided(scenario, options.seed).map_err(broken)?;
-    let plan = tried.map(|(plan, _)| Ok(plan));
+    let scenario = one::levelled(scenario, options.seed).map_err(broken)?;
+    let Decided { ref scenario, tried, .. } = choice::decided(&scenario, options.seed).map_err(broken)?;
+    let plan = tried.map(|ran| Ok(ran.prepared));
     let plan = plan.unwrap_or_else(|| one::drawable(scenario, options.seed));
     let Ok(Prepared { built, .. }) = plan else { return Ok(()) };
     draw(&Simulation::of(scenario, &built, options.seed), run)

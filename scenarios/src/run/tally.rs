@@ -32,7 +32,7 @@ pub(super) struct Tally<'a> {
     lanes: Vec<Option<Timed>>,
     /// By lane of the schedule, the bytes of its copies; none unless some of these may be left out.
     copies: Vec<Option<BTreeMap<BlockId, Vec<u64>>>>,
-    /// By simulated stream, what of these it made, in all steps.
+    /// By simulated stream, copies of these that it made in the measured steps.
     made: Vec<Traffic>,
     /// By simulated stream, its lane.
     lane_of: Vec<u32>,
@@ -152,20 +152,25 @@ impl<'a> Tally<'a> {
         self.accounts.iter().copied().zip(self.spent[from..].iter().copied())
     }
 
-    /// What a lane that may leave copies out made of them in all steps, the mean of its ranks; none for other lanes.
-    pub(super) fn made(&self, lane: usize) -> Option<Traffic> {
-        self.copies[lane].as_ref()?;
+    /// Copies of a lane in the measured steps, the mean of its ranks: those that were made where it may leave some out,
+    /// otherwise all that it `said` for all steps.
+    pub(super) fn made(&self, lane: usize, said: Traffic) -> Traffic {
+        if self.copies[lane].is_none() {
+            return self.steps.measured(said);
+        }
         let streams = self.stands_for.iter().zip(&self.lowered.streams);
         let of_lane = streams.filter(|(_, role)| role.lane as usize == lane);
         let made: Vec<Traffic> = of_lane.map(|(stream, _)| self.made[stream.index()]).collect();
         let mean = |of: fn(&Traffic) -> u64| made.iter().map(of).sum::<u64>() / made.len() as u64;
-        Some(Traffic { count: mean(|made| made.count), bytes: mean(|made| made.bytes) })
+        Traffic { count: mean(|made| made.count), bytes: mean(|made| made.bytes) }
     }
 
-    /// What a stream of the whole program made in all steps of copies that its lane may leave out; none for other lanes.
-    pub(super) fn made_by(&self, stream: usize) -> Option<Traffic> {
-        self.copies[self.lowered.streams[stream].lane as usize].as_ref()?;
-        Some(self.made[self.stands_for[stream].index()])
+    /// Copies of a stream of the whole program in the measured steps, likewise.
+    pub(super) fn made_by(&self, stream: usize, said: Traffic) -> Traffic {
+        match self.copies[self.lowered.streams[stream].lane as usize] {
+            Some(_) => self.made[self.stands_for[stream].index()],
+            None => self.steps.measured(said),
+        }
     }
 
     /// The simulated stream that computes for a rank.
@@ -234,8 +239,10 @@ impl Observer for Tally<'_> {
         let stream = place.stream.index();
         let lane = self.lane_of[stream] as usize;
         if let (Op::Run { .. }, Some(copies)) = (op, &self.copies[lane]) {
-            self.made[stream].count += 1;
-            self.made[stream].bytes += copies[&place.block][place.op as usize];
+            if self.steps.number(place) >= self.steps.warm_up {
+                self.made[stream].count += 1;
+                self.made[stream].bytes += copies[&place.block][place.op as usize];
+            }
             return;
         }
         let Some(lane) = self.lanes[lane].as_ref().filter(|lane| self.steps.measure(place, lane)) else {
@@ -271,14 +278,25 @@ impl Observer for Tally<'_> {
 }
 
 impl Steps {
+    /// The number of a place's step, from 0.
+    const fn number(self, place: Place) -> u32 {
+        place.args[0].unsigned_abs() / self.micro_batches
+    }
+
     /// Tells the last step from those before.
-    fn is_last(self, place: Place) -> bool {
-        place.args[0].unsigned_abs() / self.micro_batches + 1 == self.all
+    const fn is_last(self, place: Place) -> bool {
+        self.number(place) + 1 == self.all
+    }
+
+    /// The part in measured steps of what is the same in all.
+    fn measured(self, Traffic { count, bytes }: Traffic) -> Traffic {
+        let part = |all: u64| all / u64::from(self.all) * u64::from(self.all - self.warm_up);
+        Traffic { count: part(count), bytes: part(bytes) }
     }
 
     /// Tells measured steps from warm-up. A run without warm-up is measured from its first mark on.
     fn measure(self, place: Place, lane: &Timed) -> bool {
-        let step = place.args[0].unsigned_abs() / self.micro_batches;
+        let step = self.number(place);
         let before =
             step == 0 && lane.begin.is_some_and(|(block, mark)| place.block == block && place.op < mark);
         step >= self.warm_up && !before

@@ -13,7 +13,8 @@ pub fn tensors(scenario: &Scenario, seed: u64) -> Result<Vec<Listed>, String> {
     if !matches!(scenario.model, Model::Transformer(_) | Model::Layers(_)) {
         return Err("only transformers and lists of layers have tensors to list".to_owned());
     }
-    let decided = choice::decided(scenario, seed)?;
+    let scenario = one::levelled(scenario, seed)?;
+    let decided = choice::decided(&scenario, seed)?;
     match one::drawable(&decided.scenario, seed) {
         Ok(prepared) => {
             let built = prepared.built;

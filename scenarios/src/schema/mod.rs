@@ -37,7 +37,7 @@ pub use model::{Device, Model, ProfiledPipeline, Stages};
 pub use parallelism::{Idle, OverlapGradientReduce, Parallelism};
 pub(crate) use programmed::ProgramPreset;
 pub use programmed::{ProgramBase, Programmed};
-pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
+pub use run::{DriveState, Fold, Noise, Pause, Run, Segments, Steps};
 pub use shape::Shape;
 pub(crate) use software::FRAMEWORK;
 pub use software::{Attention, Gelu, Gradients, ImageLayers, LayersOf, Optimizer, Software};
@@ -58,6 +58,7 @@ pub use workloads::passes::realise::messages::SendMode;
 pub use workloads::passes::recompute::{Mode as RecomputeMode, Recompute};
 pub use workloads::placement::Placement;
 pub use workloads::plan::Launch;
+pub(crate) use workloads::plan::Levels;
 pub use workloads::program::execution::{Execution, Mode};
 pub use workloads::trace::{Elementwise, Launching, Loader, WhatIf};
 pub use workloads::transfer::Outside;
@@ -101,6 +102,10 @@ pub struct Scenario {
     /// What the simulation rests on; the check of an experiment fills it in.
     #[serde(skip)]
     pub(crate) constants: Constants,
+    /// Levels of write caches and heat of drives at the start; the search for those that last fills
+    /// them in.
+    #[serde(skip)]
+    pub(crate) levels: Levels,
 }
 
 impl Scenario {

@@ -11,6 +11,8 @@ use super::{Count, Duration, Share};
 pub struct Run {
     /// Training steps that are simulated.
     pub steps: Steps,
+    /// State in which steps find the write caches of drives and those that throttle.
+    pub drives: DriveState,
     /// Iterations of a program; 200 if not given.
     pub iterations: Option<Count<1, 100_000>>,
     /// Repetitions with different random numbers; without noise, and branches that are drawn, they
@@ -30,6 +32,7 @@ impl Default for Run {
     fn default() -> Self {
         Self {
             steps: Steps::default(),
+            drives: DriveState::default(),
             iterations: None,
             seeds: Count::new(1).expect("within the limits"),
             noise: None,
@@ -57,6 +60,18 @@ impl Default for Steps {
             measured: Count::new(1).expect("within the limits"),
         }
     }
+}
+
+/// State in which steps find the write caches of drives and those that throttle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DriveState {
+    /// As long training leaves them: steps end with as much of each cache free, and drives as hot, as
+    /// they began. Ask so for the life of drives.
+    #[default]
+    Lasting,
+    /// New: caches free, drives cold. Benchmarks of a few steps are often measured so.
+    New,
 }
 
 /// Random variation of durations, in three parts.

@@ -1,5 +1,6 @@
 //! Storage: transfers between arrays and memories or GPUs, and optimizer states on drives or in
-//! host memory. Each row is a machine, whose drives are one array, and what goes on there.
+//! host memory. Each row is a machine, whose drives are one array, and what goes on there. Rows
+//! are of seconds, with drives as new: what is written stays within their caches.
 
 use hw_models::host_update::HostUpdate;
 use hw_models::machine::{Machine as Built, PartId, PartKind};

@@ -99,7 +99,8 @@ fn hot_and_degraded_drives_slow_a_step_and_never_speed_it_up() {
         format!("machine.cluster.set.ssd.model={{ like: samsung-pm9a3-u2-3840gb, {throttle} }}")
     };
     let time = |settings: &[&str]| step(&[settings, &[WAITS]].concat()).step_time_s.expect("it fits");
-    let (cool, late, hot) = (time(&[]), time(&[&throttled("100 TB")]), time(&[&throttled("0 B")]));
+    let (cool, late, hot) =
+        (time(&[]), time(&[&throttled("100 TB"), "run.drives=new"]), time(&[&throttled("0 B")]));
     assert_eq!(cool, late, "it never gets hot in so short a run");
     assert!(hot > cool, "{hot}, {cool}");
     let degraded = "machine.cluster.degrade=[{ part: 'node[0].ssd[0]', rate: 10 % }]";

@@ -265,6 +265,7 @@ fn every_value_is_explained_by_its_origin() {
       steps:
         warm_up: 0             # default
         measured: 1            # default
+      drives: lasting          # default
       seeds: 4                 # child.yaml:4, sweep
       fold: auto               # default
       segments: on             # default

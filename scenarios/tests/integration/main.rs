@@ -16,6 +16,7 @@ mod hostile;
 mod kinds;
 mod language;
 mod largest_batches;
+mod lasting_drives;
 mod library;
 mod lms;
 mod measured_kernels;

@@ -27,7 +27,7 @@ pub(super) struct BucketState {
 }
 
 impl BucketState {
-    /// The full buckets of a platform.
+    /// The buckets of a platform as they are at the start.
     pub(super) fn all(platform: &Platform) -> Vec<Self> {
         let with_bucket = platform.fluids.iter().enumerate().filter_map(|(i, f)| f.bucket.map(|b| (i, f, b)));
         with_bucket
@@ -36,7 +36,7 @@ impl BucketState {
                 sustained: fluid.capacity,
                 burst: bucket.burst,
                 volume: u128::from(bucket.volume) << RATE_BITS,
-                tokens: u128::from(bucket.volume) << RATE_BITS,
+                tokens: u128::from(bucket.tokens.min(bucket.volume)) << RATE_BITS,
                 updated: Time::ZERO,
                 load: Rate(0),
                 bursting: true,
@@ -46,16 +46,26 @@ impl BucketState {
             .collect()
     }
 
-    /// The fluid and the capacity it has while the bucket is full.
+    /// The fluid and the capacity it has until its bucket is found empty.
     pub(super) fn start(&self) -> (FluidId, Rate) {
         (self.fluid, self.burst)
     }
 
+    /// The fluid, and the units left in its bucket at `end`.
+    pub(super) fn left(&self, end: Time) -> (FluidId, u64) {
+        (self.fluid, (self.tokens_at(end) >> RATE_BITS) as u64)
+    }
+
+    /// Drained or filled up to a time at which the load is still the same, in 2^-40 units.
+    fn tokens_at(&self, time: Time) -> u128 {
+        let elapsed = u128::from(time.0.saturating_sub(self.updated.0));
+        let (sustained, carried) = (u128::from(self.sustained.0), u128::from(self.load.0));
+        (self.tokens + sustained * elapsed).saturating_sub(carried * elapsed).min(self.volume)
+    }
+
     /// Drains or fills the bucket up to `now` and takes the new load; gives a new capacity if that changed.
     fn update(&mut self, now: Time, load: Rate) -> Option<Rate> {
-        let elapsed = u128::from((now - self.updated).0);
-        let (sustained, carried) = (u128::from(self.sustained.0), u128::from(self.load.0));
-        self.tokens = (self.tokens + sustained * elapsed).saturating_sub(carried * elapsed).min(self.volume);
+        self.tokens = self.tokens_at(now);
         self.updated = now;
         self.load = load;
         self.wake = Time::NEVER;

@@ -288,13 +288,17 @@ impl<'a, O: Watch> Engine<'a, O> {
                 served[demand.fluid.index()] += work * units;
             }
         }
-        let fluids = served.into_iter().map(|s: u128| FluidUse { served: s >> crate::fixed::RATIO_BITS });
+        let used = |served: u128| FluidUse { served: served >> crate::fixed::RATIO_BITS, tokens: None };
+        let mut fluids: Vec<FluidUse> = served.into_iter().map(used).collect();
+        for (fluid, tokens) in self.state.buckets.iter().map(|bucket| bucket.left(time)) {
+            fluids[fluid.index()].tokens = Some(tokens);
+        }
         Run {
             end,
             time,
             streams: streams.collect(),
             stores: self.state.stores.into_iter().map(StoreState::into_use).collect(),
-            fluids: fluids.collect(),
+            fluids,
             activities: self.state.activities,
             events: self.state.events,
             unsettled: self.state.network.unsettled(),

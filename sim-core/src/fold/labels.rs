@@ -75,7 +75,9 @@ impl Graph<'_> {
             Kind::Fluid => {
                 let fluid = &self.platform.fluids[id];
                 key.extend([fluid.capacity.0, u64::from(fluid.cause.0)]);
-                key.extend(fluid.bucket.iter().flat_map(|bucket| [bucket.burst.0, bucket.volume]));
+                key.extend(
+                    fluid.bucket.iter().flat_map(|bucket| [bucket.burst.0, bucket.volume, bucket.tokens]),
+                );
             }
             Kind::Pool => key.push(u64::from(self.platform.pools[id].units)),
             Kind::Store => key.push(self.platform.stores[id].capacity),

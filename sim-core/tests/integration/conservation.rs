@@ -77,7 +77,7 @@ fn fluids_carry_demands_with_coefficients() {
     const UNIT: u64 = 1_000_000_000_000;
     let (mut platform, mut p) = (Platform::default(), program());
     let disk = platform.fluid("disk", 0.5e12, BUSY);
-    platform.fluids[disk.index()].bucket = Some(Bucket { burst: Rate::per_second(1e12), volume: UNIT });
+    platform.fluids[disk.index()].bucket = Some(Bucket::full(Rate::per_second(1e12), UNIT));
     let memory = platform.fluid("memory", 5e12, BUSY);
     let (left, right) = (platform.port(), platform.port());
     let routes = [

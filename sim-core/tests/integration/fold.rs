@@ -261,7 +261,7 @@ fn classes_on_a_shared_fluid_keep_their_own_multiplicity() {
 #[test]
 fn a_bucket_and_ports_serve_one_rank_of_a_class() {
     let mut bucket = nodes(&[], |_| 0);
-    let bursts = Bucket { burst: Rate::per_second(2e9), volume: 10 };
+    let bursts = Bucket::full(Rate::per_second(2e9), 10);
     let cache = bucket.fluid();
     bucket.platform.fluids[cache.index()].bucket = Some(bursts);
     let mut ports = nodes(&[], |_| 0);

@@ -231,7 +231,7 @@ impl Garbage {
         match self.rng.random_range(0..8) {
             0 => self.platform.fluids[fluid].capacity = Rate(amount << 20),
             1 => {
-                let bucket = Bucket { burst: Rate(amount << 30), volume: amount };
+                let bucket = Bucket::full(Rate(amount << 30), amount);
                 self.platform.fluids[fluid].bucket = Some(bucket);
             }
             2 => self.platform.routes[route].demands[0].coefficient = Ratio(number << 10),

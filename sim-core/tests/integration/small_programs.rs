@@ -229,7 +229,7 @@ fn write_cache_running_out() {
     let mut platform = Platform::default();
     let disk = platform.fluid("disk", 0.5e12, BUSY);
     let volume = 1_000_000_000_000;
-    platform.fluids[disk.index()].bucket = Some(Bucket { burst: Rate::per_second(1e12), volume });
+    platform.fluids[disk.index()].bucket = Some(Bucket::full(Rate::per_second(1e12), volume));
     let route = platform.route([Demand::on(disk)]);
     let mut p = program();
     let moving = |units| Activity::moving(units * volume, 0, BUSY);

@@ -35,7 +35,7 @@ use grounds::ProfiledGrounds;
 pub use crate::error::PlanError;
 pub use crate::passes::host_buffers::HostBuffers;
 pub use crate::passes::{Pipelining, Techniques};
-pub use crate::site::{DriveArray, Drives};
+pub use crate::site::{DriveArray, Drives, Levels};
 pub use base::{layered_base, transformer_base};
 pub use deployment::Deployment;
 pub use launch::Launch;

@@ -10,7 +10,7 @@ use hw_models::storage::{
     Array, ArrayError, DriveSet, Endurance, PathParameters, Staging, Storage, Way, arrays_of_node,
 };
 use sim_core::id::{FluidId, RouteId, StoreId};
-use sim_core::platform::Demand;
+use sim_core::platform::{Demand, Fluid, Platform};
 
 use super::machine::Building;
 use super::{Job, TierSite};
@@ -25,7 +25,13 @@ pub struct Drives {
     pub states: Vec<usize>,
     /// Of the GPUs of a node in turn, the array that activations of their ranks go to; none: they go to host memory.
     pub activations: Vec<usize>,
+    /// Where the write caches and the heat of drives are at the start.
+    pub levels: Levels,
 }
+
+/// Tokens of buckets at the start of a run, by the name of their fluid. A bucket without a name here
+/// is full: the cache of a drive is empty of data, and a drive that throttles is cold.
+pub type Levels = BTreeMap<String, u64>;
 
 /// An array of drives that every node has.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,7 +78,8 @@ pub(super) enum Kept {
 
 impl Drives {
     /// No arrays, and nothing on them.
-    pub const NONE: Self = Self { arrays: Vec::new(), states: Vec::new(), activations: Vec::new() };
+    pub const NONE: Self =
+        Self { arrays: Vec::new(), states: Vec::new(), activations: Vec::new(), levels: Levels::new() };
 
     /// The array that a GPU of a node uses; none if nobody keeps that on drives.
     fn of_gpu(&self, kept: Kept, local: u32) -> Option<usize> {
@@ -81,6 +88,15 @@ impl Drives {
             Kept::Activations => &self.activations,
         };
         (!in_turn.is_empty()).then(|| in_turn[local as usize % in_turn.len()])
+    }
+
+    /// Brings the buckets of a platform to where they are at the start.
+    pub(super) fn level(&self, platform: &mut Platform) {
+        for Fluid { name, bucket, .. } in &mut platform.fluids {
+            if let Some((bucket, &tokens)) = bucket.as_mut().zip(self.levels.get(name)) {
+                bucket.tokens = tokens;
+            }
+        }
     }
 
     /// Arrays that activations go to.

@@ -118,6 +118,7 @@ impl Job<'_> {
         }
         site.arrays = arrays.used;
         site.platform = building.platform;
+        self.drives.level(&mut site.platform);
         Ok(site)
     }
 

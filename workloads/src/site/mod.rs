@@ -17,7 +17,7 @@ use crate::names::{cause, kind};
 use crate::schedule::StageMemory;
 use crate::transfer::{Dispositions, Medium};
 
-pub use drives::{ArrayUse, DriveArray, Drives};
+pub use drives::{ArrayUse, DriveArray, Drives, Levels};
 pub use kinds::{Kinds, MixedStage};
 pub use machine::{ChannelSpec, Job};
 

@@ -51,7 +51,8 @@ fn both(arrays: Vec<DriveArray>, states: usize, activations: usize) -> Transform
         forwarding: false,
         ..ActivationOffload::default()
     });
-    plan.deployment.drives = Drives { arrays, states: vec![states], activations: vec![activations] };
+    plan.deployment.drives =
+        Drives { arrays, states: vec![states], activations: vec![activations], ..Drives::NONE };
     plan
 }
 

@@ -288,7 +288,7 @@ fn activations_can_be_on_drives() {
     let saved = world.completed(&offloading(None, 1, 1)).activations(0);
     for path in ["gpu-direct", "bounce"] {
         let nvme = DriveArray { to_gpu: drives::path(path), ..array("nvme", None) };
-        plan.deployment.drives = Drives { arrays: vec![nvme], states: Vec::new(), activations: vec![0] };
+        plan.deployment.drives = Drives { arrays: vec![nvme], activations: vec![0], ..Drives::NONE };
         let ran = world.completed(&plan);
         let peak = |name: &str| {
             let store = ran.lowered.platform.stores.iter().position(|store| store.name == name);
@@ -428,8 +428,8 @@ fn each_rank_keeps_by_its_own_profile() {
     let mut plan = offloading(Some(adaptive()), 2, 1);
     plan.deployment.drives = Drives {
         arrays: vec![array("one", drives::drives(0, 1)), array("seven", drives::drives(1, 8))],
-        states: Vec::new(),
         activations: vec![0, 1],
+        ..Drives::NONE
     };
     let built = world.build(&plan).unwrap();
     let [few, many] = &built.decided.kept[..] else { panic!("{:?}", built.decided.kept) };

@@ -32,7 +32,7 @@ const fn outside(on_drives: bool) -> Outside {
 
 /// One array, for states.
 fn on(members: Option<DriveSet>) -> Drives {
-    Drives { arrays: vec![array("nvme", members)], states: vec![0], activations: Vec::new() }
+    Drives { arrays: vec![array("nvme", members)], states: vec![0], ..Drives::NONE }
 }
 
 pub(super) fn kept(technique: ZeroInfinity, data: u32, micro_batches: u32) -> TransformerPlan {
