@@ -126,7 +126,11 @@ fn sources(name: &str, set: &Set) -> Vec<String> {
 fn judged(name: &str, set: &Set, progress: &dyn Progress) -> Option<Vec<Judged>> {
     match &set.measurements {
         Measurements::Kernels(tables) => Some(kernels::judged(tables)),
-        Measurements::Collectives(tables) => Some(tables.iter().flat_map(collectives::judged).collect()),
+        Measurements::Collectives(tables) => {
+            let mut judged: Vec<Judged> = tables.iter().flat_map(collectives::judged).collect();
+            judged.sort_by(|a, b| a.part.cmp(&b.part));
+            Some(judged)
+        }
         Measurements::Copies(tables) => Some(tables.iter().flat_map(copies::judged).collect()),
         Measurements::Storage(tables) => Some(tables.iter().flat_map(storage::judged).collect()),
         Measurements::Steps(steps) => steps::judged(&set.title, steps, progress),
