@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::provenance::Provenance;
 
 /// Step of the integral, and the bound beyond which F^n is 0 or 1 to a double for any number of ranks.
-const STEP: f64 = 1.0 / 64.0;
+const STEP: f64 = 1.0 / 256.0;
 const BOUND: f64 = 9.0;
 
 /// How far hosts of one kind differ.

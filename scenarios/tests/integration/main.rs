@@ -13,6 +13,7 @@ mod effort;
 mod expectations;
 mod found;
 mod hostile;
+mod hosts;
 mod kinds;
 mod language;
 mod largest_batches;
