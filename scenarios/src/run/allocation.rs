@@ -12,6 +12,7 @@ use super::one::Simulation;
 use super::recorded::Recorder;
 use super::words::Words;
 use crate::plans;
+use crate::plans::memory::DriverTimes;
 use crate::schema::Scenario;
 
 /// Who says whether the tensors of a plan fit.
@@ -81,10 +82,11 @@ impl Verdict {
         &Simulation { scenario, built, .. }: &Simulation<'_>,
         recorded: &[Recorded],
     ) -> Result<Judged, String> {
-        let Self::Allocator(ranks) = self else { return Ok(Judged { summary, lacking: Vec::new() }) };
+        let Self::Allocator(ranks) = self else { return Ok(Judged::of(summary)) };
         let used = plans::memory::used(scenario, ranks, built, recorded)?;
         let lacking = used.iter().map(|used| used.lacking).collect();
-        Ok(Judged { summary: with(summary, scenario, &used), lacking })
+        let driver = plans::memory::driver_times(scenario, &used);
+        Ok(Judged { summary: with(summary, scenario, &used), lacking, driver })
     }
 }
 
@@ -93,6 +95,15 @@ pub(super) struct Judged {
     pub(super) summary: RunSummary,
     /// By stage, bytes that fragments take beyond what there is, where techniques have filled the rest.
     pub(super) lacking: Vec<u64>,
+    /// What calls of the driver take of hosts, which is not in the run; `None`: nobody knows.
+    pub(super) driver: Option<DriverTimes>,
+}
+
+impl Judged {
+    /// A run of which the allocator says nothing.
+    pub(super) fn of(summary: RunSummary) -> Self {
+        Self { summary, lacking: Vec::new(), driver: None }
+    }
 }
 
 fn with(summary: RunSummary, scenario: &Scenario, used: &[StageUsage]) -> RunSummary {

@@ -168,7 +168,7 @@ pub(super) fn drawable(scenario: &Scenario, seed: u64) -> Result<Prepared, Unbui
 /// that fit the fastest is taken: what is decided otherwise leaves other gaps. What has failed in
 /// the end is told by the first.
 fn settled(first: Prepared, scenario: &Scenario, seed: u64) -> Result<(Prepared, RunSummary), Unbuilt> {
-    let Judged { summary, mut lacking } = first.judged(scenario, seed).map_err(Unbuilt::Broken)?;
+    let (again, Judged { summary, mut lacking, .. }) = first.judged(scenario, seed)?;
     let mut too_little = vec![0; lacking.len()];
     let mut enough: Option<Vec<u64>> = None;
     let mut best: Option<(Prepared, RunSummary)> = None;
@@ -196,12 +196,12 @@ fn settled(first: Prepared, scenario: &Scenario, seed: u64) -> Result<(Prepared,
             }
             Err(broken) => return Err(broken),
         };
-        let judged = next.judged(scenario, seed).map_err(Unbuilt::Broken)?;
+        let (again, judged) = next.judged(scenario, seed)?;
         if judged.summary.fits {
             enough = Some(fragments);
             let least = best.as_ref().and_then(|(_, summary)| summary.step_time());
             if least.is_none_or(|least| judged.summary.step_time().is_some_and(|time| time < least)) {
-                best = Some((next, judged.summary));
+                best = Some((again.unwrap_or(next), judged.summary));
             }
         } else if judged.lacking.is_empty() {
             // It does not end in what is left, whatever the allocator would say.
@@ -210,7 +210,7 @@ fn settled(first: Prepared, scenario: &Scenario, seed: u64) -> Result<(Prepared,
             (too_little, lacking) = (fragments, judged.lacking);
         }
     }
-    Ok(best.unwrap_or((first, summary)))
+    Ok(best.unwrap_or_else(|| (again.unwrap_or(first), summary)))
 }
 
 fn zip(a: &[u64], b: &[u64], both: impl Fn(u64, u64) -> u64) -> Vec<u64> {
@@ -232,11 +232,39 @@ impl Prepared {
     /// # Errors
     /// A mistake in foretrain, in words.
     pub(crate) fn simulated(&self, scenario: &Scenario, seed: u64) -> Result<RunSummary, String> {
-        Ok(self.judged(scenario, seed)?.summary)
+        match self.judged(scenario, seed) {
+            Ok((_, judged)) => Ok(judged.summary),
+            Err(unbuilt) => unbuilt.told(),
+        }
     }
 
-    fn judged(&self, scenario: &Scenario, seed: u64) -> Result<Judged, String> {
-        let mut judged = simulated(&Simulation::of(scenario, &self.built, seed), &self.verdict)?;
+    /// Simulates it; where its allocator returns memory in every step, once more as the plan that
+    /// has what that takes of hosts, which then is returned too. Requests for memory hang on the
+    /// order of the host, not on times, but for what a run tells to be lent: there is one round.
+    fn judged(&self, scenario: &Scenario, seed: u64) -> Result<(Option<Self>, Judged), Unbuilt> {
+        let mut judged = self.simulated_once(scenario, seed)?;
+        let retries = judged.summary.allocator.iter().any(|stage| stage.retries > 0);
+        let Some(driver) = judged.driver.take().filter(|_| retries && judged.summary.fits) else {
+            return Ok((None, judged));
+        };
+        if driver.drained.is_empty() {
+            judged.summary.retries_s = Some(0.0);
+            return Ok((None, judged));
+        }
+        let room = Room { driver, ..self.room.clone() };
+        let next = Self { note: self.note.clone(), ..prepared(scenario, room)? };
+        let mut again = next.simulated_once(scenario, seed)?;
+        if !again.summary.fits {
+            return Ok((None, judged));
+        }
+        let times = [&again, &judged].map(|judged| judged.summary.step_time());
+        again.summary.retries_s = times[0].zip(times[1]).map(|(with, without)| with - without);
+        Ok((Some(next), again))
+    }
+
+    fn simulated_once(&self, scenario: &Scenario, seed: u64) -> Result<Judged, Unbuilt> {
+        let simulation = Simulation::of(scenario, &self.built, seed);
+        let mut judged = simulated(&simulation, &self.verdict).map_err(Unbuilt::Broken)?;
         if judged.summary.fits {
             judged.summary.notes.splice(0..0, self.note.clone());
         }
@@ -248,7 +276,7 @@ impl Prepared {
 pub(crate) fn prepare(scenario: &Scenario) -> Result<Prepared, Unbuilt> {
     let footprint = Footprint::of(scenario)?;
     let limit = footprint.as_ref().map(Footprint::limit);
-    let mut prepared = prepared(scenario, Room { limit, fragments: Vec::new() })?;
+    let mut prepared = prepared(scenario, Room { limit, ..Room::default() })?;
     prepared.note = footprint.and_then(|footprint| footprint.note(&prepared.built));
     Ok(prepared)
 }
@@ -336,13 +364,14 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
         kept: super::kept::told(built, &words),
         ..RunSummary::default()
     };
+    let mut driver = None;
     let mut recorder = verdict.recorder(simulation);
     if recorder.is_none() {
         let judged = verdict.add(summary, simulation, &[])?;
         if judged.summary.failure.is_some() {
             return Ok(judged);
         }
-        summary = judged.summary;
+        (summary, driver) = (judged.summary, judged.driver);
     }
     let mut tally = built
         .accounts
@@ -355,7 +384,6 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
         [observer] => simulation.observed(*observer)?,
         _ => simulation.observed(&mut Several(observers))?,
     };
-    let judged = |summary| Judged { summary, lacking: Vec::new() };
     if run.end == End::Completed
         && let Some(recorder) = recorder
     {
@@ -363,12 +391,12 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
         if judged.summary.failure.is_some() {
             return Ok(judged);
         }
-        summary = judged.summary;
+        (summary, driver) = (judged.summary, judged.driver);
     }
     summary.activities = Some(run.activities);
     summary.unsettled = Some(run.unsettled).filter(|&count| count > 0);
     if run.end != End::Completed {
-        return Ok(judged(failure::describe(summary, scenario, built, &words, &run)));
+        return Ok(Judged::of(failure::describe(summary, scenario, built, &words, &run)));
     }
     summary.allocator_unknown = verdict.unknown();
     let measured = Measured { scenario, built, words: &words, run: &run, tally: tally.as_ref() };
@@ -395,5 +423,5 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
     }
     summary.notes = notes::notes(&summary);
     summary.notes.extend(super::virtualised::notes(built));
-    Ok(judged(summary))
+    Ok(Judged { driver, ..Judged::of(summary) })
 }
