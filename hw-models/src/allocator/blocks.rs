@@ -1,6 +1,6 @@
 //! What holds the blocks of an allocator: an interface with two implementations, one fast and one plainly right.
 
-use super::StreamNumber;
+use super::{Segments, StreamNumber};
 
 /// Blocks of segments, by pool.
 pub(super) trait Blocks {
@@ -20,8 +20,8 @@ pub(super) trait Blocks {
     /// Releases all that is free as a whole: segments, or pages.
     fn release(&mut self);
 
-    /// Bytes of all segments.
-    fn reserved(&self) -> u64;
+    /// All segments, or pages of those that grow.
+    fn held(&self) -> Segments;
 }
 
 /// Blocks of one stream that may serve each other's requests.

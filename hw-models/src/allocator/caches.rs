@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::blocks::{ADDRESSES, Blocks, Pool, State, Taken};
-use super::{Settings, sizes};
+use super::{Segments, Settings, sizes};
 
 /// No block.
 const NONE: u32 = u32::MAX;
@@ -17,7 +17,7 @@ pub(super) struct Caches {
     /// Few: two for each stream.
     pools: Vec<Shelf>,
     segments: u32,
-    reserved: u64,
+    held: Segments,
 }
 
 #[derive(Clone, Copy)]
@@ -99,7 +99,14 @@ impl Row {
 
 impl Caches {
     pub(super) fn new(settings: Settings) -> Self {
-        Self { settings, blocks: Vec::new(), vacant: Vec::new(), pools: Vec::new(), segments: 0, reserved: 0 }
+        Self {
+            settings,
+            blocks: Vec::new(),
+            vacant: Vec::new(),
+            pools: Vec::new(),
+            segments: 0,
+            held: Segments::default(),
+        }
     }
 
     fn pool(&mut self, pool: Pool) -> u32 {
@@ -269,7 +276,8 @@ impl Caches {
     /// Gives memory to the pages of an unmapped block that `bytes` of it need; returns the free block they are part of.
     fn map(&mut self, id: u32, bytes: u64, room: u64) -> Option<u32> {
         let Block { pool, bytes: whole, .. } = self.get(id);
-        let mapped = bytes.next_multiple_of(sizes::page(self.pools[pool as usize].pool.small)).min(whole);
+        let small = self.pools[pool as usize].pool.small;
+        let mapped = bytes.next_multiple_of(sizes::page(small)).min(whole);
         if mapped > room {
             return None;
         }
@@ -278,7 +286,7 @@ impl Caches {
             let rest = self.cut(id, mapped);
             self.shelve(rest, State::Unmapped);
         }
-        self.reserved += mapped;
+        self.held += pages(mapped, small);
         let merged = self.merge(id, State::Free);
         self.shelve(merged, State::Free);
         Some(merged)
@@ -287,26 +295,26 @@ impl Caches {
     /// Takes the memory from the pages of a free block.
     fn unmap(&mut self, id: u32) {
         let (from, to) = self.pages(id);
-        let Block { at, bytes, .. } = self.get(id);
+        let Block { pool, at, bytes, .. } = self.get(id);
         self.unshelve(id);
-        let mut pages = id;
+        let mut freed = id;
         if from > at {
-            pages = self.cut(id, from - at);
+            freed = self.cut(id, from - at);
             self.shelve(id, State::Free);
         }
         if to < at + bytes {
-            let behind = self.cut(pages, to - from);
+            let behind = self.cut(freed, to - from);
             self.shelve(behind, State::Free);
         }
-        self.reserved -= to - from;
-        let merged = self.merge(pages, State::Unmapped);
+        self.held = self.held - pages(to - from, self.pools[pool as usize].pool.small);
+        let merged = self.merge(freed, State::Unmapped);
         self.shelve(merged, State::Unmapped);
     }
 
     /// Releases a free block that is a segment.
     fn release_segment(&mut self, id: u32) {
         self.unshelve(id);
-        self.reserved -= self.get(id).bytes;
+        self.held = self.held - Segments { count: 1, bytes: self.get(id).bytes };
         self.vacant.push(id);
     }
 }
@@ -334,7 +342,7 @@ impl Blocks for Caches {
             if segment > room {
                 return None;
             }
-            self.reserved += segment;
+            self.held += Segments { count: 1, bytes: segment };
             let block = self.segment(index, segment);
             return Some(self.hand_out(block, bytes));
         }
@@ -342,13 +350,13 @@ impl Blocks for Caches {
             let block = self.segment(index, ADDRESSES);
             self.shelve(block, State::Unmapped);
         }
-        let before = self.reserved;
+        let before = self.held.bytes;
         let mut block = self.expandable(index, bytes)?;
         while self.get(block).state == State::Unmapped || self.get(block).bytes < bytes {
             let Block { state, bytes: has, after, .. } = self.get(block);
             let (next, missing) =
                 if state == State::Unmapped { (block, bytes) } else { (after, bytes - has) };
-            block = self.map(next, missing, room - (self.reserved - before))?;
+            block = self.map(next, missing, room - (self.held.bytes - before))?;
         }
         self.unshelve(block);
         Some(self.hand_out(block, bytes))
@@ -388,7 +396,12 @@ impl Blocks for Caches {
         }
     }
 
-    fn reserved(&self) -> u64 {
-        self.reserved
+    fn held(&self) -> Segments {
+        self.held
     }
+}
+
+/// Bytes of a segment that grows, by its pages.
+fn pages(bytes: u64, small: bool) -> Segments {
+    Segments { count: bytes / sizes::page(small), bytes }
 }

@@ -31,6 +31,7 @@
 
 mod blocks;
 mod caches;
+mod driver;
 mod mistakes;
 mod plain;
 mod replay;
@@ -38,6 +39,7 @@ mod settings;
 pub mod sizes;
 mod workspace;
 
+pub use driver::{DriverCalls, Segments};
 pub use mistakes::{Fault, Mistake};
 pub use replay::{Moment, Shortage, Usage, replay, replay_plainly};
 pub use settings::Settings;

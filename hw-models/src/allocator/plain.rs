@@ -1,7 +1,7 @@
 //! Segments as lists of pieces, scanned for every request: slow and plainly right.
 
 use super::blocks::{ADDRESSES, Blocks, Pool, State, Taken};
-use super::{Settings, sizes};
+use super::{Segments, Settings, sizes};
 
 /// All segments, the oldest first.
 pub(super) struct PlainBlocks {
@@ -198,8 +198,13 @@ impl Blocks for PlainBlocks {
         self.merge();
     }
 
-    fn reserved(&self) -> u64 {
-        let pieces = self.segments.iter().flat_map(|segment| &segment.pieces);
-        pieces.filter(|piece| piece.state != State::Unmapped).map(|piece| piece.bytes).sum()
+    fn held(&self) -> Segments {
+        let held = self.segments.iter().map(|Segment { pool, pieces }| {
+            let pieces = pieces.iter().filter(|piece| piece.state != State::Unmapped);
+            let bytes = pieces.map(|piece| piece.bytes).sum();
+            let pages = bytes / sizes::page(pool.small);
+            Segments { count: if self.settings.expandable_segments { pages } else { 1 }, bytes }
+        });
+        held.fold(Segments::default(), |all, segment| all + segment)
     }
 }

@@ -6,7 +6,7 @@ use super::blocks::{Blocks, Pool, Taken};
 use super::caches::Caches;
 use super::mistakes::{Mistake, mistakes};
 use super::plain::PlainBlocks;
-use super::{Request, Settings, StreamNumber, sizes};
+use super::{DriverCalls, Request, Segments, Settings, StreamNumber, sizes};
 
 /// What a list of requests needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub struct Usage {
     pub by_kind: Vec<(&'static str, u64)>,
     /// How often the device was waited for and free segments were released to serve a request.
     pub retries: u64,
+    /// What requests took of the driver, in their order.
+    pub driver: Vec<DriverCalls>,
     /// The request that could not be served, if there is one; those after it were not made.
     pub shortage: Option<Shortage>,
 }
@@ -89,6 +91,7 @@ fn replay_on<B: Blocks>(
         awaited: BTreeSet::new(),
         now: Moment::default(),
         retries: 0,
+        driver: Vec::new(),
     };
     let (mut peak_allocated, mut peak_reserved, mut shortage) = (Moment::default(), Moment::default(), None);
     for (position, request) in requests.iter().enumerate() {
@@ -118,6 +121,7 @@ fn replay_on<B: Blocks>(
         peak_reserved,
         by_kind: by_kind(requests.len().min(peak_allocated.request + 1)),
         retries: state.retries,
+        driver: state.driver,
         shortage: shortage.map(|(moment, bytes)| Shortage {
             moment,
             bytes,
@@ -135,6 +139,7 @@ struct Replay<'a, B> {
     awaited: BTreeSet<u32>,
     now: Moment,
     retries: u64,
+    driver: Vec<DriverCalls>,
 }
 
 /// A tensor of the list.
@@ -207,29 +212,41 @@ impl<B: Blocks> Replay<'_, B> {
         }
         let bytes = sizes::block(bytes, self.settings);
         let pool = Pool { stream, small: bytes <= sizes::SMALL_MAX };
-        let cached = self.blocks.take(pool, bytes);
-        let taken = cached.or_else(|| self.reserve(pool, bytes)).or_else(|| self.reserve_again(pool, bytes));
-        self.now.reserved = self.blocks.reserved();
+        self.blocks.take(pool, bytes).or_else(|| self.ask(pool, bytes))
+    }
+
+    /// Asks the driver for memory.
+    fn ask(&mut self, pool: Pool, bytes: u64) -> Option<Taken> {
+        let (before, mut returned) = (self.blocks.held(), Segments::default());
+        let first = self.reserve(pool, bytes);
+        let taken = first.or_else(|| self.reserve_again(pool, bytes, &mut returned));
+        let held = self.blocks.held();
+        let asked = held + returned - before;
+        self.driver.push(DriverCalls { request: self.now.request, returned, asked });
+        self.now.reserved = held.bytes;
         taken
     }
 
     fn reserve(&mut self, pool: Pool, bytes: u64) -> Option<Taken> {
-        let room = self.capacity - self.blocks.reserved();
+        let room = self.capacity - self.blocks.held().bytes;
         self.blocks.reserve(pool, bytes, room)
     }
 
     /// Asks the driver again after oversize segments, then after all free memory has been released. Blocks of segments
     /// that are in use in part are not looked at once more.
-    fn reserve_again(&mut self, pool: Pool, bytes: u64) -> Option<Taken> {
-        if self.blocks.release_oversize(pool, bytes)
-            && let Some(taken) = self.reserve(pool, bytes)
-        {
+    fn reserve_again(&mut self, pool: Pool, bytes: u64, returned: &mut Segments) -> Option<Taken> {
+        let held = self.blocks.held();
+        let is_enough = self.blocks.release_oversize(pool, bytes);
+        *returned += held - self.blocks.held();
+        if is_enough && let Some(taken) = self.reserve(pool, bytes) {
             return Some(taken);
         }
         for id in std::mem::take(&mut self.awaited) {
             self.give_back_lent(id);
         }
+        let held = self.blocks.held();
         self.blocks.release();
+        *returned += held - self.blocks.held();
         self.retries += 1;
         self.reserve(pool, bytes)
     }

@@ -12,6 +12,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use sim_core::time::Time;
 
+use crate::allocator::Segments;
 use crate::kernels::picoseconds;
 use crate::provenance::Provenance;
 
@@ -39,6 +40,10 @@ pub struct HostCosts {
     pub graph_node: Cost,
     /// Wait for a stream or an event to be done, after it is.
     pub synchronise: Cost,
+    /// A segment of device memory from the driver (`cudaMalloc`).
+    pub allocation: DriverCall,
+    /// A segment given back to it (`cudaFree`), after the wait for the device.
+    pub release: DriverCall,
     /// How far hosts of one kind differ in a step.
     pub variation: Variation,
 }
@@ -50,6 +55,18 @@ pub struct Cost {
     /// Microseconds.
     pub us: f64,
     /// Where it is from.
+    pub provenance: Provenance,
+}
+
+/// A call of the driver for device memory, and where its costs are from.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriverCall {
+    /// Of each call, microseconds.
+    pub us: f64,
+    /// Of its bytes, 10^9 B/s.
+    pub gb_per_s: f64,
+    /// Where they are from.
     pub provenance: Provenance,
 }
 
@@ -112,6 +129,14 @@ impl Cost {
     /// The cost as a duration.
     pub fn time(&self) -> Time {
         microseconds(self.us)
+    }
+}
+
+impl DriverCall {
+    /// The time of a call for each of these segments: `count us + bytes / gb_per_s`.
+    pub fn time(&self, segments: Segments) -> Time {
+        let Segments { count, bytes } = segments;
+        picoseconds(count as f64 * self.us * 1e-6 + bytes as f64 / (self.gb_per_s * 1e9))
     }
 }
 

@@ -27,7 +27,7 @@ pub struct Variation {
 }
 
 impl Variation {
-    /// How much longer the slowest of so many hosts issues a step than one does on average, as a factor from 1 on.
+    /// Factor by which the slowest of some hosts is slower than one is on average: 1 for one host.
     pub fn slowest_of(&self, hosts: u64) -> f64 {
         1.0 + self.share * expected_largest(hosts)
     }

@@ -1,9 +1,12 @@
 //! The caching allocator: each rule with exact digits.
 
 use hw_models::allocator::{
-    Fault, FrameworkMemory, MEMORY, Mistake, Request, Settings, StreamNumber, Usage, replay, sizes,
+    DriverCalls, Fault, FrameworkMemory, MEMORY, Mistake, Request, Segments, Settings, StreamNumber, Usage,
+    replay, sizes,
 };
+use hw_models::host::{HOST, HostCosts};
 use hw_models::settings::{Bytes, Count};
+use sim_core::time::Time;
 
 const MIB: u64 = 1 << 20;
 const EXPANDABLE: Settings =
@@ -148,6 +151,33 @@ fn free_segments_are_released_where_the_driver_has_no_more() {
     // Waits for the other stream, releases 40 MiB and has room for 60.
     assert_eq!((usage.retries, usage.shortage), (1, None));
     assert_eq!((usage.peak_reserved.reserved, usage.peak_reserved.lent), (60 * MIB, 0));
+}
+
+/// Two segments of 40 and 30 MiB are given back for one of 60: what is asked of the driver is told
+/// request by request.
+#[test]
+fn what_the_driver_is_asked_for_and_given_back() {
+    let list = [
+        tensor(40 * MIB),
+        tensor(30 * MIB),
+        tensor(512),
+        Request::Free(0),
+        Request::Free(1),
+        tensor(60 * MIB),
+        tensor(1024),
+    ];
+    let segments = |count, bytes| Segments { count, bytes };
+    let asked = |request, bytes| DriverCalls { request, returned: segments(0, 0), asked: segments(1, bytes) };
+    let usage = replay(&list, 80 * MIB, &Settings::default()).unwrap();
+    let retried = DriverCalls { request: 5, returned: segments(2, 70 * MIB), asked: segments(1, 60 * MIB) };
+    assert_eq!(usage.driver, [asked(0, 40 * MIB), asked(1, 30 * MIB), asked(2, 2 * MIB), retried]);
+    // Pages of 20 MiB where segments grow.
+    let usage = replay(&list, 100 * MIB, &EXPANDABLE).unwrap();
+    assert_eq!(usage.driver[0].asked, segments(2, 40 * MIB));
+    // 2 x 14 us and 70 MiB at 82 GB/s; 50 us and 60 MiB at 3,600 GB/s.
+    let host: HostCosts = serde_yaml::from_str(HOST).unwrap();
+    assert_eq!(host.release.time(retried.returned), Time(923_125_854));
+    assert_eq!(host.allocation.time(retried.asked), Time(67_476_267));
 }
 
 #[test]

@@ -128,11 +128,26 @@ pub(crate) fn without_allocator(all: &Comparison<'_>) -> Option<String> {
     })
 }
 
-/// Which variants fit only as their allocator waits for the GPU and returns what is free (`cudaMalloc` retries of PyTorch), as a
-/// sentence; `None`: none does.
+/// Price of the step that variants pay for fitting, as their allocator waits for the GPU and
+/// returns what is free (`cudaMalloc` retries of PyTorch), as a sentence; `None`: none does. Of
+/// runs whose price is not simulated it names only the variants.
 pub(crate) fn retrying(all: &Comparison<'_>) -> Option<String> {
-    let retrying = all.runs().filter(|run| run.allocator.iter().any(|stage| stage.retries > 0));
-    let names: IndexSet<&String> = retrying.map(|run| &run.variant).collect();
+    let (mut priced, retrying): (Vec<_>, Vec<_>) = all
+        .runs()
+        .filter(|run| run.allocator.iter().any(|stage| stage.retries > 0))
+        .partition(|run| run.retries_s.is_some());
+    if retrying.is_empty() {
+        let cost = |run: &RunSummary| run.retries_s.unwrap_or(0.0) / run.step_time_s.unwrap_or(f64::INFINITY);
+        priced.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
+        return priced.first().filter(|run| cost(run) > 0.0).map(|run| {
+            format!(
+                "Memory that its allocator returns and asks for again in every step (retries) takes {} of that of {}",
+                quantity::percent(cost(run)),
+                run.variant
+            )
+        });
+    }
+    let names: IndexSet<&String> = retrying.iter().map(|run| &run.variant).collect();
     (!names.is_empty()).then(|| {
         format!(
             "The step of {} is longer than simulated where its allocator waits for the GPU to return memory (retries)",

@@ -26,8 +26,8 @@ pub struct AllocatorPeak {
     pub allocated_in: Option<Moment>,
     /// What was executed when segments had most.
     pub reserved_in: Option<Moment>,
-    /// How often the GPU was waited for and free segments were returned to the driver, because it had no more; each costs
-    /// time that is not simulated.
+    /// How often the GPU was waited for and free segments were returned to the driver, because it
+    /// had no more, by the end of the second step.
     pub retries: u64,
 }
 

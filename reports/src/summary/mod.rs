@@ -149,6 +149,11 @@ pub struct RunSummary {
     /// Peaks of the framework's caching allocator by stage, where it gives the verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocator: Vec<AllocatorPeak>,
+    /// What of a step is for memory that allocators return in each one and ask for again (s): it is
+    /// so much longer than with all that they take. Absent where none returned any, or where nobody
+    /// knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries_s: Option<f64>,
     /// Why the allocator was not asked, so that storages alone say that it fits: its ranks execute too many operators.
     pub allocator_unknown: Option<String>,
     /// Notes for readers who compare the run with others: sentences without final full stop.

@@ -87,7 +87,7 @@ impl Uncertainty {
         self.variance_in_common(other) + kernels.sum::<f64>()
     }
 
-    /// The same of errors that plans share alone.
+    /// Variance that errors of both plans have in it, without those of shapes.
     pub fn variance_in_common(&self, other: &Self) -> f64 {
         let names: BTreeSet<&String> = self.errors.keys().chain(other.errors.keys()).collect();
         let variance = |name: &String| {

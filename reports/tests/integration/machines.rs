@@ -270,6 +270,13 @@ fn runs_whose_allocator_waits_for_the_gpu_are_named() {
     let sentence = "The step of tight is longer than simulated where its allocator waits for the GPU to return memory (retries)";
     assert!(screen(&both).contains(&format!("\n{sentence}\n")), "{}", screen(&both));
     assert!(page(&both).contains(&format!("<p>{sentence}.</p>")));
+    // 0.3 of 1.5 s are told instead where they are simulated, and nothing where no step but the
+    // first returns any.
+    let priced = |retries_s| RunSummary { retries_s: Some(retries_s), ..run("tight", 3) };
+    let told = screen(&summary("tight", &[], vec![priced(0.3)]));
+    let sentence = "Memory that its allocator returns and asks for again in every step (retries) takes 20.0 % of that of tight";
+    assert!(told.contains(&format!("\n{sentence}\n")), "{told}");
+    assert!(!screen(&summary("tight", &[], vec![priced(0.0)])).contains("(retries)"));
     let roomy = summary("roomy", &[], vec![run("roomy", 0)]);
     assert!(!screen(&roomy).contains("longer than simulated"));
 }

@@ -1,10 +1,14 @@
 //! The allocator of a scenario's framework.
 
-use hw_models::catalogue::Gpu;
-use workloads::memory::{Framework, Ranks, Recorded, StageUsage};
-use workloads::plan::Built;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::machine;
+use hw_models::catalogue::Gpu;
+use sim_core::time::Time;
+use workloads::graph::OpId;
+use workloads::memory::{Framework, OperatorCalls, Ranks, Recorded, StageUsage};
+use workloads::plan::{Built, Launch};
+
+use super::{machine, transformer};
 use crate::catalogue;
 use crate::schema::Scenario;
 
@@ -22,6 +26,33 @@ pub(crate) fn used(
     let frameworks = frameworks(scenario)?;
     let used = ranks.usage(built, recorded, |stage| frameworks[stage as usize], &settings);
     used.map_err(|reason| reason.to_string())
+}
+
+/// What calls of the driver take of hosts, where allocators return memory in every step.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DriverTimes {
+    /// In each visit, by the operator that asks for memory.
+    pub(crate) times: BTreeMap<OpId, Time>,
+    /// Operators before which memory is returned, for which the device is waited for.
+    pub(crate) drained: BTreeSet<OpId>,
+}
+
+/// Prices the calls of a step, evenly over its micro-batches: visits are alike to a plan, and all
+/// of them wait for the device if one does. `None`: nobody knows the calls, or hosts do not issue
+/// operators one by one and ask as they go.
+pub(crate) fn driver_times(scenario: &Scenario, used: &[StageUsage]) -> Option<DriverTimes> {
+    let host = scenario.constants.host();
+    let mut found = DriverTimes::default();
+    for used in used {
+        for &OperatorCalls { op, visits, returned, asked } in used.driver.as_ref()? {
+            let time = host.allocation.time(asked).saturating_add(host.release.time(returned));
+            found.times.insert(op, Time(time.0 / u64::from(visits.max(1))));
+            if returned.count > 0 {
+                found.drained.insert(op);
+            }
+        }
+    }
+    (transformer::deployment(scenario).launch == Launch::Eager).then_some(found)
 }
 
 /// Tells whether the first stage of a scenario is known to run out of memory before a run.

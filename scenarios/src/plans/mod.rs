@@ -38,12 +38,16 @@ pub(crate) struct Room {
     pub(crate) limit: Option<u64>,
     /// By stage, bytes of those that the allocator of the framework cannot use.
     pub(crate) fragments: Vec<u64>,
+    /// What calls of the driver take of hosts.
+    pub(crate) driver: memory::DriverTimes,
 }
 
 impl Room {
     fn give(&self, deployment: &mut Deployment) {
         deployment.limit = self.limit.or(deployment.limit);
         deployment.fragments.clone_from(&self.fragments);
+        deployment.driver.clone_from(&self.driver.times);
+        deployment.pipelining.drained.clone_from(&self.driver.drained);
     }
 }
 

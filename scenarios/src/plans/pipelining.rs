@@ -1,5 +1,7 @@
 //! How the stages of a pipeline work together, whatever they compute.
 
+use std::collections::BTreeSet;
+
 use workloads::lanes::QUEUE;
 use workloads::passes::realise::launches::LaunchWaits;
 use workloads::plan::Pipelining;
@@ -20,6 +22,7 @@ pub(crate) fn pipelining(scenario: &Scenario) -> Pipelining {
         compiled: software.is_some_and(|it| it.is_compiled() && it.layers != LayersOf::Torchtitan),
         launch_queue: software.and_then(|it| it.launch_queue).map_or(QUEUE, Count::get),
         launch_waits: LaunchWaits::default(),
+        drained: BTreeSet::new(),
         techniques: scenario.techniques.clone(),
     }
 }

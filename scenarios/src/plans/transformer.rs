@@ -1,5 +1,7 @@
 //! The plan of a transformer.
 
+use std::collections::BTreeMap;
+
 use hw_models::copies::HostMemory;
 use sim_core::time::Time;
 use workloads::model::transformer::{
@@ -43,6 +45,7 @@ pub(crate) fn deployment(scenario: &Scenario) -> Deployment {
         reserved: scenario.memory.reserved.map_or(0, Bytes::bytes),
         limit: scenario.memory.limit.map(Bytes::bytes),
         fragments: Vec::new(),
+        driver: BTreeMap::new(),
     }
 }
 

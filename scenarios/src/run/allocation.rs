@@ -13,6 +13,7 @@ use super::one::Simulation;
 use super::recorded::Recorder;
 use super::words::Words;
 use crate::plans;
+use crate::plans::memory::DriverTimes;
 use crate::schema::Scenario;
 
 /// Who says whether the tensors of a plan fit.
@@ -82,10 +83,11 @@ impl Verdict {
         &Simulation { scenario, built, .. }: &Simulation<'_>,
         recorded: &[Recorded],
     ) -> Result<Judged, String> {
-        let Self::Allocator(ranks) = self else { return Ok(Judged::without_lack(summary)) };
+        let Self::Allocator(ranks) = self else { return Ok(Judged::of(summary)) };
         let used = plans::memory::used(scenario, ranks, built, recorded)?;
         let lacking = used.iter().map(|used| used.lacking).collect();
-        Ok(Judged { lacking, ..Judged::without_lack(with(summary, scenario, &used)) })
+        let driver = plans::memory::driver_times(scenario, &used);
+        Ok(Judged { lacking, driver, ..Judged::of(with(summary, scenario, &used)) })
     }
 }
 
@@ -96,11 +98,14 @@ pub(super) struct Judged {
     pub(super) lacking: Vec<u64>,
     /// Buckets of drives that it passed.
     pub(super) buckets: Vec<BucketUse>,
+    /// What calls of the driver take of hosts, which is not in the run; `None`: nobody knows.
+    pub(super) driver: Option<DriverTimes>,
 }
 
 impl Judged {
-    pub(super) const fn without_lack(summary: RunSummary) -> Self {
-        Self { summary, lacking: Vec::new(), buckets: Vec::new() }
+    /// A run of which the allocator says nothing.
+    pub(super) const fn of(summary: RunSummary) -> Self {
+        Self { summary, lacking: Vec::new(), buckets: Vec::new(), driver: None }
     }
 }
 

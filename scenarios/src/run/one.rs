@@ -206,7 +206,7 @@ pub(super) fn drawable(scenario: &Scenario, seed: u64) -> Result<Prepared, Unbui
 /// that fit the fastest is taken: what is decided otherwise leaves other gaps. What has failed in
 /// the end is told by the first.
 fn settled(first: Prepared, scenario: &Scenario, seed: u64) -> Result<Ran, Unbuilt> {
-    let Judged { summary, mut lacking, buckets } = first.judged(scenario, seed).map_err(Unbuilt::Broken)?;
+    let (again, Judged { summary, mut lacking, buckets, .. }) = first.judged(scenario, seed)?;
     let mut too_little = vec![0; lacking.len()];
     let mut enough: Option<Vec<u64>> = None;
     let mut best: Option<Ran> = None;
@@ -234,12 +234,13 @@ fn settled(first: Prepared, scenario: &Scenario, seed: u64) -> Result<Ran, Unbui
             }
             Err(broken) => return Err(broken),
         };
-        let judged = next.judged(scenario, seed).map_err(Unbuilt::Broken)?;
+        let (again, judged) = next.judged(scenario, seed)?;
         if judged.summary.fits {
             enough = Some(fragments);
             let least = best.as_ref().and_then(|ran| ran.summary.step_time());
             if least.is_none_or(|least| judged.summary.step_time().is_some_and(|time| time < least)) {
-                best = Some(Ran { prepared: next, summary: judged.summary, buckets: judged.buckets });
+                let prepared = again.unwrap_or(next);
+                best = Some(Ran { prepared, summary: judged.summary, buckets: judged.buckets });
             }
         } else if judged.lacking.is_empty() {
             // It does not end in what is left, whatever the allocator would say.
@@ -248,7 +249,7 @@ fn settled(first: Prepared, scenario: &Scenario, seed: u64) -> Result<Ran, Unbui
             (too_little, lacking) = (fragments, judged.lacking);
         }
     }
-    Ok(best.unwrap_or(Ran { prepared: first, summary, buckets }))
+    Ok(best.unwrap_or_else(|| Ran { prepared: again.unwrap_or(first), summary, buckets }))
 }
 
 fn zip(a: &[u64], b: &[u64], both: impl Fn(u64, u64) -> u64) -> Vec<u64> {
@@ -278,11 +279,39 @@ impl Prepared {
     /// # Errors
     /// A mistake in foretrain, in words.
     pub(crate) fn simulated(&self, scenario: &Scenario, seed: u64) -> Result<RunSummary, String> {
-        Ok(self.judged(scenario, seed)?.summary)
+        match self.judged(scenario, seed) {
+            Ok((_, judged)) => Ok(judged.summary),
+            Err(unbuilt) => unbuilt.told(),
+        }
     }
 
-    fn judged(&self, scenario: &Scenario, seed: u64) -> Result<Judged, String> {
-        let mut judged = simulated(&Simulation::of(scenario, &self.built, seed), &self.verdict)?;
+    /// Simulates it; where its allocator returns memory in every step, once more as the plan that
+    /// has what that takes of hosts, which then is returned too. Requests for memory hang on the
+    /// order of the host, not on times, but for what a run tells to be lent: there is one round.
+    fn judged(&self, scenario: &Scenario, seed: u64) -> Result<(Option<Self>, Judged), Unbuilt> {
+        let mut judged = self.simulated_once(scenario, seed)?;
+        let retries = judged.summary.allocator.iter().any(|stage| stage.retries > 0);
+        let Some(driver) = judged.driver.take().filter(|_| retries && judged.summary.fits) else {
+            return Ok((None, judged));
+        };
+        if driver.drained.is_empty() {
+            judged.summary.retries_s = Some(0.0);
+            return Ok((None, judged));
+        }
+        let room = Room { driver, ..self.room.clone() };
+        let next = Self { note: self.note.clone(), ..prepared(scenario, room)? };
+        let mut again = next.simulated_once(scenario, seed)?;
+        if !again.summary.fits {
+            return Ok((None, judged));
+        }
+        let times = [&again, &judged].map(|judged| judged.summary.step_time());
+        again.summary.retries_s = times[0].zip(times[1]).map(|(with, without)| with - without);
+        Ok((Some(next), again))
+    }
+
+    fn simulated_once(&self, scenario: &Scenario, seed: u64) -> Result<Judged, Unbuilt> {
+        let simulation = Simulation::of(scenario, &self.built, seed);
+        let mut judged = simulated(&simulation, &self.verdict).map_err(Unbuilt::Broken)?;
         if judged.summary.fits {
             judged.summary.notes.splice(0..0, self.note.clone());
         }
@@ -294,7 +323,7 @@ impl Prepared {
 pub(crate) fn prepare(scenario: &Scenario) -> Result<Prepared, Unbuilt> {
     let footprint = Footprint::of(scenario)?;
     let limit = footprint.as_ref().map(Footprint::limit);
-    let mut prepared = prepared(scenario, Room { limit, fragments: Vec::new() })?;
+    let mut prepared = prepared(scenario, Room { limit, ..Room::default() })?;
     prepared.note = footprint.and_then(|footprint| footprint.note(&prepared.built));
     Ok(prepared)
 }
@@ -382,13 +411,14 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
         kept: super::kept::told(built, &words),
         ..RunSummary::default()
     };
+    let mut driver = None;
     let mut recorder = verdict.recorder(simulation);
     if recorder.is_none() {
         let judged = verdict.add(summary, simulation, &[])?;
         if judged.summary.failure.is_some() {
             return Ok(judged);
         }
-        summary = judged.summary;
+        (summary, driver) = (judged.summary, judged.driver);
     }
     let mut tally = built
         .accounts
@@ -408,12 +438,12 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
         if judged.summary.failure.is_some() {
             return Ok(judged);
         }
-        summary = judged.summary;
+        (summary, driver) = (judged.summary, judged.driver);
     }
     summary.activities = Some(run.activities);
     summary.unsettled = Some(run.unsettled).filter(|&count| count > 0);
     if run.end != End::Completed {
-        return Ok(Judged::without_lack(failure::describe(summary, scenario, built, &words, &run)));
+        return Ok(Judged::of(failure::describe(summary, scenario, built, &words, &run)));
     }
     summary.allocator_unknown = verdict.unknown();
     let measured = Measured { scenario, built, words: &words, run: &run, tally: tally.as_ref() };
@@ -447,5 +477,5 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
     }
     summary.notes = notes::notes(&summary);
     summary.notes.extend(super::virtualised::notes(built));
-    Ok(Judged { buckets: lasting::buckets(&built.lowered, &run), ..Judged::without_lack(summary) })
+    Ok(Judged { buckets: lasting::buckets(&built.lowered, &run), driver, ..Judged::of(summary) })
 }

@@ -116,10 +116,8 @@ fn a_host_without_a_limit_needs_more_segments() {
     assert!(none.0 > host.0, "{device:?} {host:?} {none:?}");
 }
 
-/// Where a host runs out of memory that waits for none to come back, it is told to.
-#[test]
-fn a_host_that_waits_spares_retries() {
-    let text = "name: test
+/// Parameters are gathered ahead without a limit, in too little memory for all.
+const RETRYING: &str = "name: test
 machine: { cluster: { node: dgx-a100-80g, count: 2 } }
 model: { transformer: { preset: llama-2-13b } }
 training: { global_batch: 16, micro_batch: 1, sequence: 4096 }
@@ -128,14 +126,38 @@ software: { attention: flash }
 techniques: { recompute: { mode: full } }
 memory: { limit: 40 GiB }
 ";
+
+/// Where a host runs out of memory that waits for none to come back, it is told to.
+#[test]
+fn a_host_that_waits_spares_retries() {
     let limited = |limit: &str| {
-        let found = ran(text, "base", &[&format!("parallelism.overlap_parameter_gather.limit={limit}")]);
+        let found = ran(RETRYING, "base", &[&format!("parallelism.overlap_parameter_gather.limit={limit}")]);
         (found.fits, found.allocator[0].retries)
     };
     // What the host took ahead comes back when the device is waited for (`synchronize_and_free_events`).
     let (fits, retries) = limited("none");
     assert!(fits && retries > 0, "{retries} retries");
     assert_eq!(limited("host"), (true, 0));
+}
+
+/// A step in which memory is returned is longer, by what that takes of the host, than with enough.
+#[test]
+fn what_retries_cost_is_in_the_step() {
+    let limited = |limit: &str| ran(RETRYING, "base", &[&format!("memory.limit={limit}")]);
+    let runs = ["40 GiB", "42 GiB", "70 GiB"].map(limited);
+    let times = runs.each_ref().map(|run| run.step_time_s.expect("it fits"));
+    assert!(times[0] > times[2] && times[1] > times[2], "{times:?}");
+    let [tight, .., roomy] = &runs;
+    assert_eq!((roomy.retries_s, roomy.allocator[0].retries), (None, 0));
+    let price = tight.retries_s.expect("it is simulated");
+    assert!(price > 0.0 && (times[0] - times[2] - price).abs() < 1e-9, "{times:?}, {price}");
+    for by_cause in [&tight.time_breakdown_s, &tight.critical_path_s] {
+        let all: f64 = by_cause.values().sum();
+        assert!((all - times[0]).abs() < 1e-9, "{all}, not {}", times[0]);
+    }
+    // Waiting for the host is what grows: the GPU has the same work.
+    let waited = |run: &RunSummary| run.time_breakdown_s.get("launch-bound").copied().unwrap_or(0.0);
+    assert!(waited(tight) - waited(roomy) > 0.9 * price, "{:?}", tight.time_breakdown_s);
 }
 
 #[test]

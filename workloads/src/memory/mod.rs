@@ -12,6 +12,7 @@
 mod absences;
 mod alike;
 mod chunks;
+mod driver;
 mod exchanges;
 mod lent;
 mod moves;
@@ -28,9 +29,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::graph::operator::Label;
-use crate::graph::{OperatorId, Phase};
+use crate::graph::{OpId, OperatorId, Phase};
 
 pub use absences::{Absences, Execution, Passage};
+pub use driver::OperatorCalls;
 pub use ranks::Ranks;
 pub use recorded::Recorded;
 use step_list::StepList;
@@ -50,6 +52,8 @@ pub struct RankList {
     operators: Vec<(usize, Executed)>,
     /// Names of operators, by [`OperatorId`].
     names: Vec<Label>,
+    /// Where each step begins.
+    steps: Vec<usize>,
     /// Tensors so far.
     made: u32,
 }
@@ -84,7 +88,12 @@ pub enum Placeholder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requester {
     /// An operator of the graph.
-    Operator(OperatorId),
+    Operator {
+        /// Where it is in the graph.
+        op: OpId,
+        /// Its work.
+        operator: OperatorId,
+    },
     /// A step of the framework between operators.
     Framework(&'static str),
 }
@@ -111,7 +120,7 @@ impl RankList {
         let (_, Executed { operator, phase, chunk, block, micro_batch }) =
             self.operators[after.checked_sub(1)?];
         let operator = match operator {
-            Requester::Operator(OperatorId(id)) => self.names[id as usize].clone(),
+            Requester::Operator { operator: OperatorId(id), .. } => self.names[id as usize].clone(),
             Requester::Framework(name) => Label::Borrowed(name),
         };
         Some(Executed { operator, phase, chunk, block, micro_batch })
@@ -143,6 +152,7 @@ impl RankList {
     /// Appends a step, at whose first time it takes what it keeps for good.
     fn append(&mut self, StepList { list: step, stay, .. }: &StepList, is_first: bool) {
         let (begin, made) = (self.requests.len(), self.made);
+        self.steps.push(begin);
         self.requests.extend(step.requests.iter().map(|&request| match request {
             Request::Allocate { .. } => request,
             Request::Free(tensor) => Request::Free(made + tensor),

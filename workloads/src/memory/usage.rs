@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use hw_models::allocator::{Mistake, Settings, Usage, replay, sizes};
 use thiserror::Error;
@@ -21,7 +22,7 @@ use super::moves::Lending;
 use super::ranks::Ranks;
 use super::step_list::StepList;
 use super::walk::Walk;
-use super::{Executed, Framework, RankList, Recorded};
+use super::{Executed, Framework, OperatorCalls, RankList, Recorded};
 
 /// Operators that are replayed at most, over all ranks that differ, which takes some seconds.
 const OPERATORS_MAX: u64 = 8_000_000;
@@ -43,6 +44,9 @@ pub struct StageUsage {
     pub unfragmented: u64,
     /// Bytes with which a rank that runs out would not, if it did all in the same order.
     pub lacking: u64,
+    /// What operators take of the driver in each step, if memory is returned to it in each. `None`:
+    /// nobody knows.
+    pub driver: Option<Vec<OperatorCalls>>,
     /// What was executed when tensors had most bytes; none: nothing yet.
     pub allocated_in: Option<Executed<Label>>,
     /// What was executed when segments had most bytes.
@@ -90,7 +94,7 @@ impl Ranks {
                 let (of, kept) = ((kind.first, copy), kind.lending.kept);
                 let list = self.two_steps(&step, of, &kind.visits, kept, &kind.framework);
                 let used = kind.used(&list, u64::MAX, settings)?;
-                Ok((list, used))
+                Ok(((list, copy), used))
             };
             let mut most = of_copy(0)?;
             for copy in self.copies().skip(1) {
@@ -108,16 +112,52 @@ impl Ranks {
         let mut beyond: Vec<usize> = (0..kinds.len()).filter(|&n| usages[n].is_beyond()).collect();
         beyond.sort_by_key(|&n| Reverse(usages[n].needed));
         for n in beyond {
-            let limited = kinds[n].used(&lists[n], kinds[n].left(), settings)?;
+            let (list, copy) = &lists[n];
+            let limited = kinds[n].used(list, kinds[n].left(), settings)?;
             let StageUsage { needed, unfragmented, .. } = usages[n];
             let is_short = kinds[n].waits && limited.usage.shortage.is_some();
-            let lacking = if is_short { kinds[n].lacking(&lists[n], needed, settings)? } else { 0 };
+            let lacking = if is_short { kinds[n].lacking(list, needed, settings)? } else { 0 };
             usages[n] = StageUsage { needed, unfragmented, lacking, ..limited };
             if usages[n].usage.shortage.is_some() {
                 break;
             }
+            if usages[n].usage.retries > 0 {
+                let (whole, brief) = (kinds[n].whole(built), &kinds[n]);
+                let recorded = recorded.get(brief.first as usize).unwrap_or(&nothing_told);
+                let calls = |kind| self.steady_calls(kind, *copy, (built, recorded), settings);
+                usages[n].driver = match calls(&whole)? {
+                    None => calls(brief)?,
+                    told => told,
+                };
+            }
         }
-        Ok(kind_of.into_iter().map(|kind| usages[kind].clone()).collect())
+        let of_stage = |(stage, kind): (u32, usize)| {
+            let usage = usages[kind].clone();
+            let driver = usage
+                .driver
+                .map(|all| all.into_iter().filter_map(|calls| calls.on_stage(stage, &built.graph)).collect());
+            StageUsage { driver, ..usage }
+        };
+        Ok((0..).zip(kind_of).map(of_stage).collect())
+    }
+
+    /// What a rank takes of the driver in each step. `None`: that takes too long to tell, or more
+    /// memory than there is.
+    fn steady_calls(
+        &self,
+        kind: &Kind<'_>,
+        copy: u32,
+        (built, recorded): (&Built, &Recorded),
+        settings: &Settings,
+    ) -> Result<Option<Vec<OperatorCalls>>, NotReplayed> {
+        if kind.operators(&self.cut).saturating_mul(2) > OPERATORS_MAX {
+            return Ok(None);
+        }
+        let step = self.step_of(kind, &built.graph, recorded);
+        let (of, kept) = ((kind.first, copy), kind.lending.kept);
+        let list = self.two_steps(&step, of, &kind.visits, kept, &kind.framework);
+        let micro_batches: BTreeSet<u32> = kind.visits.iter().map(|visit| visit.micro_batch).collect();
+        list.steady_calls((&step, micro_batches.len() as u32), kind.left(), settings)
     }
 
     /// Tells whether the first stage, on which most micro-batches are under way, is known to run out
@@ -260,6 +300,14 @@ impl<'a> Kind<'a> {
         }
     }
 
+    /// The same with every micro-batch of the step.
+    fn whole(&self, built: &'a Built) -> Self {
+        let visits = Cow::Borrowed(&*built.order.stages[self.first as usize]);
+        let lending = Lending::of(&built.moves, self.first);
+        let (outside, pieces, crosses) = (self.outside.clone(), self.pieces.clone(), self.crosses.clone());
+        Self { visits, lending, outside, pieces, crosses, ..*self }
+    }
+
     fn is_like(&self, other: &Self) -> bool {
         !self.waits
             && (self.capacity, self.outside()) == (other.capacity, other.outside())
@@ -280,6 +328,7 @@ impl<'a> Kind<'a> {
             needed: self.outside().saturating_add(usage.peak_reserved.reserved),
             unfragmented: self.outside().saturating_add(usage.peak_allocated.allocated),
             lacking: 0,
+            driver: Some(Vec::new()),
             allocated_in: executing(usage.peak_allocated.request),
             reserved_in: executing(usage.peak_reserved.request),
             short_in: usage.shortage.as_ref().and_then(|shortage| executing(shortage.moment.request)),

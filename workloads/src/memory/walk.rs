@@ -270,7 +270,11 @@ impl Walk {
             self.pass(stage, before, execution, (&[], 0), made);
             self.begin_exchanges(shared, op.op, execution);
             let phase = if op.is_recomputed { Phase::Recompute } else { visit.phase };
-            let execution = Executed { operator: Requester::Operator(op.operator), phase, ..execution };
+            let execution = Executed {
+                operator: Requester::Operator { op: op.op, operator: op.operator },
+                phase,
+                ..execution
+            };
             let reads = op.reads.iter().filter_map(|&slot| made.get(slot));
             let step = self.begin(execution, op.workspace, reads);
             let mut filled = None;

@@ -1,8 +1,11 @@
 //! The list of passes.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::graph::OpId;
 use crate::graph::cut::Cut;
 use crate::graph::operator::OperatorList;
 use crate::host_update::{HostRates, HostedStates};
@@ -49,6 +52,9 @@ pub struct Pipelining {
     pub launch_queue: u64,
     /// Operators that wait for their own launch.
     pub launch_waits: LaunchWaits,
+    /// Operators that hosts issue after the device has ended all before, as their allocators return
+    /// memory.
+    pub drained: BTreeSet<OpId>,
     /// What is changed of what is executed, where and in which order.
     pub techniques: Techniques,
 }
@@ -69,6 +75,7 @@ impl Pipelining {
             compiled,
             launch_queue,
             launch_waits,
+            drained: BTreeSet::new(),
             techniques,
         }
     }
@@ -152,6 +159,7 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
             blocking: send.blocks(),
             queue: pipelining.launch_queue,
             waits: pipelining.launch_waits,
+            drained: pipelining.drained.clone(),
         }),
         // Meetings stand around passes, whatever they consist of.
         techniques.swap.and_then(|swap| one(swap.phases())),

@@ -1,7 +1,10 @@
 //! How the work of a plan gets onto a machine, whatever the model is.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use sim_core::time::Time;
 
+use crate::graph::OpId;
 use crate::lanes::QUEUE;
 use crate::order::PipelineSchedule;
 use crate::passes::host_buffers::HostBuffers;
@@ -36,6 +39,9 @@ pub struct Deployment {
     pub limit: Option<u64>,
     /// By stage, bytes of those that the allocator of the framework cannot use for tensors; 0 of a stage beyond the end.
     pub fragments: Vec<u64>,
+    /// Time of the host in each visit for calls of the driver, by the operator that asks for
+    /// memory.
+    pub driver: BTreeMap<OpId, Time>,
 }
 
 impl Deployment {
@@ -58,11 +64,13 @@ impl Deployment {
                 compiled: false,
                 launch_queue: QUEUE,
                 launch_waits: LaunchWaits::default(),
+                drained: BTreeSet::new(),
                 techniques: Techniques::default(),
             },
             reserved: 0,
             limit: None,
             fragments: Vec::new(),
+            driver: BTreeMap::new(),
         }
     }
 

@@ -56,7 +56,14 @@ pub(super) fn issue(
             let awaited = ops.filter(|&(_, op)| laid.graph.work_of(op).awaited);
             // What follows a wait is issued when the host knows of its end.
             let waited = awaited.map(|(OpId(op), _)| (OpId(op + 1), host.synchronise.time()));
-            let (works, waited) = ((0..).map(OperatorId).zip(works).map(issued).collect(), waited.collect());
+            let mut waited: BTreeMap<OpId, Time> = waited.collect();
+            for (&op, &time) in &deployment.driver {
+                let waits = deployment.pipelining.drained.contains(&op);
+                let waits = if waits { host.synchronise.time() } else { Time::ZERO };
+                let waited = waited.entry(op).or_default();
+                *waited = waited.saturating_add(time).saturating_add(waits);
+            }
+            let works = (0..).map(OperatorId).zip(works).map(issued).collect();
             Some(IssueCosts { works, waited, exchanges, graph: None })
         }
         Launch::Graph => {

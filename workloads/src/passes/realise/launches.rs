@@ -3,8 +3,9 @@
 //!
 //! A visit waits once, at its first operator, as long as it takes that no later one has to wait,
 //! see [`CostBook::issue`]; so does each part of it that follows the launch of a gather whose
-//! memory the host takes, or an operator whose result the host waits for. That takes as long as
-//! waiting at every operator, where nothing but the host and the kernels themselves decides when
+//! memory the host takes, or an operator whose result the host waits for, and each that begins with
+//! an operator for which the allocator returns memory: then the device has ended all before. That
+//! takes as long as waiting at every operator, where nothing but the host and the kernels themselves decides when
 //! they end. Elsewhere operators that may be late, see [`CostBook::late`], wait for their own
 //! launch. The host runs ahead of the device until the end of the step, where it reads the loss,
 //! by as many whole visits as have the launches that may wait; where sends block it waits for every
@@ -19,7 +20,7 @@ use crate::passes::{Context, Kind, Pass, Plan};
 use crate::schedule::{Call, IssueId, Item, Lane, LaneKind, Nth, Schedule, SignalId, Why};
 
 /// Lanes of hosts, where they may be late.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Launches {
     /// Whether senders wait, and their hosts with them.
     pub blocking: bool,
@@ -27,6 +28,8 @@ pub struct Launches {
     pub queue: u64,
     /// Which operators wait for their own launch.
     pub waits: LaunchWaits,
+    /// Operators before which hosts wait for all before.
+    pub drained: BTreeSet<OpId>,
 }
 
 /// Operators of a visit that wait for their own launch. The first does in any case; a step takes
@@ -68,7 +71,7 @@ impl Pass for Launches {
 impl Launches {
     /// Adds the host lanes. With `blocking` sends the host goes on when the visit before has ended
     /// and what the next one receives has come.
-    fn realise(self, schedule: &mut Schedule, graph: &OpGraph, costs: &CostBook) {
+    fn realise(&self, schedule: &mut Schedule, graph: &OpGraph, costs: &CostBook) {
         for stage in 0..schedule.stages.len() as u32 {
             let gathers = launched(schedule, stage, LaneKind::Gather);
             let others = [LaneKind::Collective, LaneKind::Reduce];
@@ -85,7 +88,7 @@ impl Launches {
                 continue;
             };
             let mut compute = schedule.lanes[index].clone();
-            let launched = Launched { beside, memory, awaited };
+            let launched = Launched { beside, memory, awaited, drained: self.drained.clone() };
             let host = self.host(schedule, &mut compute, &launched, (graph, costs));
             schedule.lanes[index] = compute;
             schedule.lanes.push(host);
@@ -95,7 +98,7 @@ impl Launches {
     /// The host of a compute lane, which then waits for it; it waits itself for visits to be done,
     /// and for messages, if it does not run ahead.
     fn host(
-        self,
+        &self,
         schedule: &mut Schedule,
         compute: &mut Lane,
         launched: &Launched,
@@ -106,9 +109,9 @@ impl Launches {
         let done = schedule.signal(format!("visits of stage {stage}, done"));
         let mut host = Lane::new(stage, LaneKind::Host);
         host.numbers = compute.calls.len() as u32;
-        let mut ends = BTreeMap::new();
+        let mut waits = Waits::default();
         let parts: Vec<Vec<Part>> =
-            compute.blocks.iter().map(|block| parts(schedule, &block.items, launched, &mut ends)).collect();
+            compute.blocks.iter().map(|block| parts(schedule, &block.items, launched, &mut waits)).collect();
         let waiting = self.waiting(schedule, compute, &parts, launched, costs);
         let ahead = if self.blocking { Some(1) } else { self.ahead(compute, &parts, launched, costs.1) };
         // Variants of a visit are issued like the visit: one signal counts all its micro-batches.
@@ -161,7 +164,7 @@ impl Launches {
     /// Visits that begin to be issued before the first of them has ended: those behind the first
     /// fill the queue, whichever follow each other. None if a step does not.
     fn ahead(
-        self,
+        &self,
         compute: &Lane,
         parts: &[Vec<Part>],
         launched: &Launched,
@@ -191,7 +194,7 @@ impl Launches {
     /// Operators that wait for their own launch, by visit and part of it: numbers of those that the
     /// part itself executes. Variants of a visit are issued alike.
     fn waiting(
-        self,
+        &self,
         schedule: &Schedule,
         compute: &Lane,
         parts: &[Vec<Part>],
@@ -252,6 +255,8 @@ struct Launched {
     memory: BTreeMap<SignalId, usize>,
     /// Operators that the host waits for.
     awaited: BTreeSet<OpId>,
+    /// Operators before which it waits for all before.
+    drained: BTreeSet<OpId>,
 }
 
 impl Launched {
@@ -327,14 +332,22 @@ impl Part {
     }
 }
 
+/// Signals of operators that the host waits for: those that have ended, and those before which all
+/// has.
+#[derive(Default)]
+struct Waits {
+    ends: BTreeMap<OpId, SignalId>,
+    before: BTreeMap<OpId, SignalId>,
+}
+
 /// The items of a visit in parts, each with what the host does before it: it waits for an operator
 /// to be done, takes memory for a gather (its wait, storages and signal), or asks for what comes
-/// back and waits for it. `ends` are the signals of operators that the host waits for.
+/// back and waits for it.
 fn parts(
     schedule: &mut Schedule,
     items: &[Item],
     launched: &Launched,
-    ends: &mut BTreeMap<OpId, SignalId>,
+    Waits { ends, before }: &mut Waits,
 ) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut part = Part::default();
@@ -349,6 +362,15 @@ fn parts(
             // What comes is awaited by both.
             part.items.extend(matches!(item, Item::Await { .. }).then_some(item));
             continue;
+        }
+        if let Some(op) = launched.executed(&item).filter(|op| launched.drained.contains(op)) {
+            let name = format!("all before operator {}, awaited by the host", op.0);
+            let signal = *before.entry(op).or_insert_with(|| schedule.signal(name));
+            let last = part.items.iter().rposition(|item| launched.executed(item).is_some());
+            let items = part.items.split_off(last.map_or(0, |last| last + 1));
+            part.items.push(Item::Signal(signal));
+            let wait = vec![Item::wait(signal, Why::Bubble)];
+            parts.push(std::mem::replace(&mut part, Part { before: wait, items }));
         }
         part.items.push(item);
         let next = match item {
