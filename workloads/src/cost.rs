@@ -64,7 +64,7 @@ impl IssueCosts {
         waited.saturating_add(self.works[op.operator.0 as usize])
     }
 
-    /// Those of a host that takes `factor` times as long for each.
+    /// Costs of a host that takes `factor` times as long for each.
     pub fn slower(self, factor: f64) -> Self {
         let slower = |time: Time| Time((time.0 as f64 * factor).round() as u64);
         Self {

@@ -1,4 +1,4 @@
-//! What an allocator has of the driver, and what a request takes of it.
+//! Memory that an allocator has of the driver, and calls that a request makes.
 
 use std::ops::{Add, AddAssign, Sub};
 

@@ -19,7 +19,7 @@ pub struct Usage {
     pub by_kind: Vec<(&'static str, u64)>,
     /// How often the device was waited for and free segments were released to serve a request.
     pub retries: u64,
-    /// What requests took of the driver, in their order.
+    /// Calls of the driver for requests, in their order.
     pub driver: Vec<DriverCalls>,
     /// The request that could not be served, if there is one; those after it were not made.
     pub shortage: Option<Shortage>,

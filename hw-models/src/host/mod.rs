@@ -62,9 +62,9 @@ pub struct Cost {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriverCall {
-    /// Of each call, microseconds.
+    /// Start of each call, microseconds.
     pub us: f64,
-    /// Of its bytes, 10^9 B/s.
+    /// Rate of its bytes, 10^9 B/s.
     pub gb_per_s: f64,
     /// Where they are from.
     pub provenance: Provenance,

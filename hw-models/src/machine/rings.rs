@@ -26,7 +26,7 @@ pub struct Rings {
 }
 
 impl Rings {
-    /// True if hops between members of a group of so many lead over others.
+    /// True if hops between members of a group of this size lead over others.
     pub fn relayed(&self, members: usize) -> bool {
         self.rounds.iter().any(|round| round.len() > members)
     }

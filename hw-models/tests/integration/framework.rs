@@ -22,6 +22,8 @@ graph_launch: {{ us: 0.0, provenance: *p }}
 graph_node: {{ us: 0.0, provenance: *p }}
 synchronise: {{ us: 0.0, provenance: *p }}
 variation: {{ share: 0.0, provenance: *p }}
+allocation: {{ us: 0.0, gb_per_s: 1, provenance: *p }}
+release: {{ us: 0.0, gb_per_s: 1, provenance: *p }}
 "
     );
     serde_yaml::from_str(&text).expect("a host")

@@ -141,7 +141,7 @@ pub struct RunSummary {
     /// The high-water mark of every memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peak_memory_bytes: Vec<DevicePeak>,
-    /// What nine of ten measurements of the fullest device's mark should lie in, the least and the most.
+    /// Interval in which nine of ten measurements of the fullest device's mark should lie, the least and the most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory_interval_bytes: Option<[u64; 2]>,
     /// What of these a step brings with it, activations and workspaces: that of the device where it is most.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RunSummary;
 
-/// Nine of ten normal errors are within so many standard deviations.
+/// Standard deviations within which nine of ten normal errors are.
 pub const NINE_OF_TEN: f64 = 1.645;
 
 /// The errors that the time of a step has. Standard deviations are of logarithms.
@@ -53,12 +53,12 @@ pub struct Shape {
 pub struct Ratio {
     /// Simulated, below 1 where the plan is faster.
     pub ratio: f64,
-    /// What nine of ten measurements of it should lie in: errors that both plans share cancel.
+    /// Interval in which nine of ten measurements of it should lie: errors that both plans share cancel.
     pub interval: [f64; 2],
 }
 
 impl Ratio {
-    /// Of a run's step to another's; none where either has no time or errors that are not known.
+    /// Ratio of a run's step to another's; none where either has no time or errors that are not known.
     pub fn of(run: &RunSummary, first: &RunSummary) -> Option<Self> {
         let (ours, theirs) = (run.step_time_uncertainty.as_ref()?, first.step_time_uncertainty.as_ref()?);
         let ratio = run.step_time()? / first.step_time()?;

@@ -38,7 +38,7 @@ impl Intervals {
         })
     }
 
-    /// Whether either half is more than twice the mean error.
+    /// True if either half is more than twice the mean error.
     pub(super) fn is_too_wide(&self) -> bool {
         self.errors_wide.is_some_and(|wide| wide > WIDTH_MOST)
     }

@@ -36,9 +36,9 @@ pub struct Validation {
     pub reproduce: String,
     /// The sets, in the order in which they are listed.
     pub sets: Vec<SetResult>,
-    /// Whether intervals of all rows of steps hold.
+    /// Coverage of all rows of steps.
     pub intervals: Option<Intervals>,
-    /// Whether intervals of all differences hold.
+    /// Coverage of all differences.
     pub pairs: Option<Pairs>,
 }
 
@@ -57,9 +57,9 @@ pub struct SetResult {
     pub best_known: Option<String>,
     /// Its rows, in parts that are judged apart (devices, models of time).
     pub parts: Vec<Part>,
-    /// Whether intervals of all its rows hold, where predictions have one.
+    /// Coverage of all its rows, where predictions have an interval.
     pub intervals: Option<Intervals>,
-    /// Whether intervals of differences hold, between rows of one model on one machine.
+    /// Coverage of differences between rows of one model on one machine.
     pub pairs: Option<Pairs>,
 }
 

@@ -1,4 +1,4 @@
-//! Whether measured differences between two plans lie where predictions say: in a ratio what both plans share cancels.
+//! Measured differences between two plans beside their intervals: in a ratio what both plans share cancels.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use crate::quantity;
 pub struct Pairs {
     /// How many.
     pub count: usize,
-    /// Those whose measured ratio lies in its interval.
+    /// Pairs whose measured ratio lies in its interval.
     pub within: usize,
     /// Width of the interval of a ratio over what it would be if the two plans shared no error, by pair in ascending order.
     #[serde(skip)]
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::summary::{CommonError, Uncertainty};
 
-    /// Off by an error of 0.1 that all share and one of 0.01 of its own.
+    /// A row off by an error of 0.1 that all share and one of 0.01 of its own.
     fn row(model: &str, number: usize, measured: f64) -> Row {
         let error = |deviation| CommonError { weight: 1.0, deviation };
         let errors = IndexMap::from([("all".to_owned(), error(0.1)), (number.to_string(), error(0.01))]);

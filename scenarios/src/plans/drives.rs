@@ -32,7 +32,7 @@ pub(super) fn drives(scenario: &Scenario) -> Drives {
     Drives { arrays, states, activations, levels: scenario.levels.clone() }
 }
 
-/// Whether a scenario keeps anything on drives.
+/// True if a scenario keeps anything on drives.
 pub(crate) fn on_drives(scenario: &Scenario) -> bool {
     kept(scenario).next().is_some()
 }

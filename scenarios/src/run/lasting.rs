@@ -29,7 +29,7 @@ const RETURNED: f64 = 1e-3;
 /// Runs of as many steps as asked for: of new drives, from empty buckets, from where that ended, and
 /// from where that of new drives did.
 const RUNS: u32 = 4;
-/// Runs after these at most, each of so many times the steps of the one before.
+/// Runs after these at most, and how many times longer than the one before each is.
 const LONGER_MAX: u32 = 4;
 const TIMES_LONGER: u64 = 4;
 /// Activities of such a run at most.
@@ -65,7 +65,7 @@ pub(super) struct Found<R> {
 /// Runs a scenario in the state of drives that it asks for; `ran` is what ran to its end, if it did.
 ///
 /// # Errors
-/// Those of `run`.
+/// The errors of `run`.
 pub(super) fn found<R>(
     scenario: &Scenario,
     run: impl Fn(&Scenario) -> Result<R, String>,
@@ -133,7 +133,7 @@ pub(super) fn buckets(lowered: &Lowered, run: &Run) -> Vec<BucketUse> {
     used.collect()
 }
 
-/// Whether a run leaves all buckets where it found them.
+/// True if a run leaves all buckets where it found them.
 pub(super) fn all_returned(buckets: &[BucketUse]) -> bool {
     buckets.iter().all(BucketUse::has_returned)
 }

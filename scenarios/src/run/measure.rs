@@ -185,7 +185,7 @@ impl Measured<'_> {
         Some(self.lowered().ranks.iter().all(steady))
     }
 
-    /// Whether every store holds as many bytes at the end as at the start.
+    /// True if every store holds as many bytes at the end as at the start.
     fn stores_have_returned(&self) -> bool {
         let mut held = vec![0; self.run.stores.len()];
         for &(store, _, bytes) in &self.lowered().start.stores {

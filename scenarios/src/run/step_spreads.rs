@@ -16,17 +16,17 @@ pub struct StepSpreads {
 }
 
 impl StepSpreads {
-    /// What hosts are off by that issue operator by operator.
+    /// The error of hosts that issue operator by operator.
     pub const HOSTS: &str = "hosts";
-    /// What crosses from a node to another.
+    /// The error of what crosses from a node to another.
     pub const BETWEEN_NODES: &str = "between nodes";
-    /// What each plan is off by on its own.
+    /// The error of each plan on its own.
     pub const PLANS: &str = "plans";
-    /// What peaks of memory are off by.
+    /// The error of peaks of memory.
     pub const MEMORY: &str = "memory";
-    /// What GPUs without a set of their generation are off by.
+    /// The error of GPUs without a set of their generation.
     pub const OTHERS: &str = "steps on others";
-    /// What all steps on a generation of GPUs are off by together, before its name.
+    /// Beginning of the name of what all steps on a generation of GPUs are off by together.
     const GENERATION: &str = "steps on ";
 
     /// The name of what all steps on a generation of GPUs are off by together.
@@ -34,7 +34,7 @@ impl StepSpreads {
         format!("{}{architecture}", Self::GENERATION)
     }
 
-    /// Whether an error is that of a generation.
+    /// True if an error is that of a generation.
     pub fn is_of_generation(error: &str) -> bool {
         error.starts_with(Self::GENERATION)
     }

@@ -9,7 +9,7 @@ const UNITS: [&str; 5] = ["_s", "_bytes", "_years", "_per_s", "_gpus"];
 /// Amounts and counts that need no unit.
 const AMOUNTS: [&str; 3] = ["schema_version", "seed", "value"];
 /// Numbers that compare two figures or convert others': any number is right.
-const FIGURES: [&str; 4] = ["published", "ours", "relative", "points"];
+const FIGURES: [&str; 5] = ["published", "ours", "relative", "relative_to_first", "points"];
 /// Ratios that may be above 1: FLOPs of a model counted as products, of which Winograd's algorithm executes fewer.
 const ABOVE_ONE: [&str; 1] = ["mfu"];
 /// Sums of shares may differ from 1 by the rounding of each.

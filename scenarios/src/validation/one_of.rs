@@ -11,7 +11,7 @@ use super::Judged;
 pub(super) struct OneOf {
     /// The columns.
     columns: Vec<String>,
-    /// What they share, in the words of a sentence: `a trace`.
+    /// The measurement that they share, in the words of a sentence: `a trace`.
     share: String,
 }
 

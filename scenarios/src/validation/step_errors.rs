@@ -24,7 +24,7 @@ use crate::run::step_spreads::{STEP_SPREADS_HEADER, StepSpreads};
 
 /// Hosts decide nothing where they are less of the critical path.
 const HOST_LEAST: f64 = 0.1;
-/// What crosses between nodes counts where it is more of the time.
+/// Bytes between nodes count where they are more of the time.
 const FABRIC_LEAST: f64 = 0.05;
 
 /// The table of deviations: of all sets, and of all but each one.
@@ -135,7 +135,7 @@ fn sets<'a>(names: impl Iterator<Item = &'a str>) -> usize {
     names.collect::<BTreeSet<_>>().len()
 }
 
-/// What all steps on a generation are off by together, and what is said of generations without two sets.
+/// The error of all steps on a generation, and that of generations without two sets.
 fn generations(rows: &[&Told<'_>]) -> Vec<(String, Term)> {
     let mut groups: BTreeMap<(&str, &str), Vec<&Told<'_>>> = BTreeMap::new();
     for row in rows {
@@ -165,7 +165,7 @@ fn generations(rows: &[&Told<'_>]) -> Vec<(String, Term)> {
     known.chain([(StepSpreads::OTHERS.to_owned(), all)]).collect()
 }
 
-/// What peaks are off by.
+/// The error of peaks.
 fn memory(peaks: &[&(String, &Row)]) -> Term {
     Term {
         sets: sets(peaks.iter().map(|(family, _)| family.as_str())),
@@ -174,7 +174,7 @@ fn memory(peaks: &[&(String, &Row)]) -> Term {
     }
 }
 
-/// What plans are off by on their own, from pairs of one set, model and machine.
+/// The error of plans on their own, from pairs of one set, model and machine.
 fn plans(rows: &[&Told<'_>]) -> Term {
     let mut of_sets: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     let mut pairs = 0;

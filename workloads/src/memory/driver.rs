@@ -28,7 +28,7 @@ pub struct OperatorCalls {
 }
 
 impl OperatorCalls {
-    /// The same of the operator in its place on another stage; `None`: that has none.
+    /// Calls of the operator in its place on another stage; `None`: that has none.
     pub(super) fn on_stage(self, stage: u32, graph: &OpGraph) -> Option<Self> {
         let on = graph.get(self.op).stage;
         if on == stage {
@@ -43,7 +43,7 @@ impl OperatorCalls {
 }
 
 impl RankList {
-    /// Calls in a step of a rank that has made two, each as `step` for so many micro-batches, with
+    /// Calls in a step of a rank that has made two, each as `step` for its micro-batches, with
     /// `room` for segments; none where no memory is returned in such a step. `None`: there is not
     /// enough.
     ///

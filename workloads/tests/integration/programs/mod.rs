@@ -30,6 +30,8 @@ graph_launch: { us: 4.0, provenance: *p }
 graph_node: { us: 0.0, provenance: *p }
 synchronise: { us: 0.0, provenance: *p }
 variation: { share: 0.0, provenance: *p }
+allocation: { us: 0.0, gb_per_s: 1, provenance: *p }
+release: { us: 0.0, gb_per_s: 1, provenance: *p }
 ";
 
 /// A framework to go with it: validation 1, a node of a graph 1, messages and all else nothing.
