@@ -28,7 +28,7 @@ pub use statistics::Statistics;
 /// What every set of measurements says about the simulator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Validation {
-    /// [`SCHEMA_VERSION`](crate::summary::SCHEMA_VERSION).
+    /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
     /// The version of foretrain that was judged.
     pub version: String,
