@@ -30,7 +30,7 @@ pub use program::{ExecutedProgram, Phase};
 pub use remedy::Remedy;
 pub use replay::{Forecast, ForecastError, ReplayedTrace, StepTime};
 pub use traffic::{CommunicationUse, LinkUse};
-pub use uncertainty::{CommonError, NINE_OF_TEN, Ratio, Shape, Uncertainty};
+pub use uncertainty::{CommonError, NINE_OF_TEN, Ratio, Shape, Uncertainty, nine_of_ten};
 
 /// The version of the result format; raised only when a field changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -149,7 +149,7 @@ pub struct RunSummary {
     /// Peaks of the framework's caching allocator by stage, where it gives the verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocator: Vec<AllocatorPeak>,
-    /// What of a step is for memory that allocators return in each one and ask for again (s): it is
+    /// Time of a step for memory that allocators return in each one and ask for again (s): it is
     /// so much longer than with all that they take. Absent where none returned any, or where nobody
     /// knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -198,7 +198,7 @@ pub struct RunSummary {
     pub activities: Option<u64>,
     /// Sets of concurrent transfers whose bandwidth shares did not converge and are approximate; absent if there are none.
     pub unsettled: Option<u64>,
-    /// Whether steps repeat: they took equally long, and left memories and drives as they found them. Absent if only one
+    /// True if steps repeat: they took equally long, and left memories and drives as they found them. Absent if only one
     /// was measured that may.
     pub steady: Option<bool>,
     /// Step time over the seeds, where there were several.

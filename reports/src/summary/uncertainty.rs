@@ -69,12 +69,12 @@ impl Ratio {
 impl Uncertainty {
     /// Ends of the interval in which nine of ten measurements of a time (s) should lie.
     pub fn interval(&self, time_s: f64) -> [f64; 2] {
-        around(time_s, self.variance_of_ratio(&Self::default()).sqrt())
+        nine_of_ten(time_s, self.variance_of_ratio(&Self::default()).sqrt())
     }
 
     /// Ends of the interval in which nine of ten measurements of `ratio` should lie, that of this plan's time to another's.
     pub fn interval_of_ratio(&self, other: &Self, ratio: f64) -> [f64; 2] {
-        around(ratio, self.variance_of_ratio(other).sqrt())
+        nine_of_ten(ratio, self.variance_of_ratio(other).sqrt())
     }
 
     /// Variance of the logarithm of the ratio to another plan's time; to the empty one, of the time itself.
@@ -112,7 +112,9 @@ impl Uncertainty {
     }
 }
 
-fn around(value: f64, deviation: f64) -> [f64; 2] {
+/// Ends of the interval around `value` in which nine of ten lie, where the logarithm is normal with
+/// this standard deviation.
+pub fn nine_of_ten(value: f64, deviation: f64) -> [f64; 2] {
     let half = (NINE_OF_TEN * deviation).exp();
     [value / half, value * half]
 }

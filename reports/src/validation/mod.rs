@@ -21,7 +21,7 @@ use crate::summary::{SCHEMA_VERSION, Uncertainty};
 pub use evidence::{ByInput, ByShare};
 pub use intervals::Intervals;
 pub use page::write as html;
-pub use pairs::Pairs;
+pub use pairs::{Pairs, pairs};
 pub use speedups::Speedups;
 pub use statistics::Statistics;
 
@@ -101,7 +101,7 @@ pub struct Row {
     pub measured: f64,
     /// Our prediction.
     pub predicted: f64,
-    /// What nine of ten measurements should lie in, where the prediction says so.
+    /// Interval in which nine of ten measurements should lie, where the prediction says so.
     pub interval: Option<[f64; 2]>,
     /// The errors that it is made of.
     #[serde(skip)]

@@ -22,12 +22,11 @@ impl Pairs {
     /// All pairs among rows that say the same in `alike`; none where there are none with errors that are known.
     pub fn of<'a>(rows: impl IntoIterator<Item = &'a Row>, alike: &[String]) -> Option<Self> {
         let rows: Vec<&Row> = rows.into_iter().filter(|row| row.uncertainty.is_some()).collect();
-        let same = |a: &Row, b: &Row| alike.iter().all(|column| a.inputs.get(column) == b.inputs.get(column));
+        let same =
+            |a: &&Row, b: &&Row| alike.iter().all(|column| a.inputs.get(column) == b.inputs.get(column));
         let mut found = Self::default();
-        for (at, a) in rows.iter().enumerate() {
-            for b in rows[..at].iter().filter(|b| same(a, b)) {
-                found.add(a, b);
-            }
+        for (a, b) in pairs(&rows, same) {
+            found.add(a, b);
         }
         found.narrower.sort_by(f64::total_cmp);
         (found.count > 0).then_some(found)
@@ -80,6 +79,12 @@ impl Pairs {
             self.count
         )
     }
+}
+
+/// Pairs of rows that are the `same`, each once.
+pub fn pairs<R>(rows: &[R], same: impl Fn(&R, &R) -> bool + Copy) -> impl Iterator<Item = (&R, &R)> {
+    let before = move |(at, a)| rows[..at].iter().filter(move |b| same(a, b)).map(move |b| (a, b));
+    rows.iter().enumerate().flat_map(before)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub(crate) fn used(
     used.map_err(|reason| reason.to_string())
 }
 
-/// What calls of the driver take of hosts, where allocators return memory in every step.
+/// Time of hosts for calls of the driver, where allocators return memory in every step.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DriverTimes {
     /// In each visit, by the operator that asks for memory.

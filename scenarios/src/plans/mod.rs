@@ -38,7 +38,7 @@ pub(crate) struct Room {
     pub(crate) limit: Option<u64>,
     /// By stage, bytes of those that the allocator of the framework cannot use.
     pub(crate) fragments: Vec<u64>,
-    /// What calls of the driver take of hosts.
+    /// Time of hosts for calls of the driver.
     pub(crate) driver: memory::DriverTimes,
 }
 

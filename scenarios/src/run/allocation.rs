@@ -98,7 +98,7 @@ pub(super) struct Judged {
     pub(super) lacking: Vec<u64>,
     /// Buckets of drives that it passed.
     pub(super) buckets: Vec<BucketUse>,
-    /// What calls of the driver take of hosts, which is not in the run; `None`: nobody knows.
+    /// Time of hosts for calls of the driver, which is not in the run; `None`: nobody knows.
     pub(super) driver: Option<DriverTimes>,
 }
 

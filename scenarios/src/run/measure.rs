@@ -162,7 +162,7 @@ impl Measured<'_> {
         self.lowered().ranks.iter().enumerate().map(bubble).reduce(f64::max)
     }
 
-    /// Whether steps repeat: stores and buckets are at the end where they were at the start, and
+    /// True if steps repeat: stores and buckets are at the end where they were at the start, and
     /// successive steps took equally long on every rank. Unknown for a single one that may repeat.
     fn steady(&self) -> Option<bool> {
         let buckets = lasting::buckets(self.lowered(), self.run);

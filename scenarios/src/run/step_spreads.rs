@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use reports::summary::{NINE_OF_TEN, Uncertainty};
+use reports::summary::{Uncertainty, nine_of_ten};
 
 /// Deviations of steps, `scenarios/validation/step-spreads.csv`, which a test derives again.
 pub const STEP_SPREADS: &str = include_str!("../../validation/step-spreads.csv");
@@ -64,8 +64,7 @@ impl StepSpreads {
 
     /// Ends of the interval in which nine of ten measurements of a peak of memory (B) should lie.
     pub fn of_memory(&self, bytes: f64) -> [f64; 2] {
-        let half = (NINE_OF_TEN * self.of(Self::MEMORY)).exp();
-        [bytes / half, bytes * half]
+        nine_of_ten(bytes, self.of(Self::MEMORY))
     }
 
     /// Errors of a step, those of whole steps as here.

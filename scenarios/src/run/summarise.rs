@@ -66,11 +66,14 @@ pub(super) fn summary(
 
 /// Tells of every run but those of the first variant how its time relates to that one's at the same point.
 fn relate(runs: &mut [RunSummary], variants: &[&str]) {
-    let Some(first) = variants.first() else { return };
-    let of_first: Vec<RunSummary> = runs.iter().filter(|run| run.variant == *first).cloned().collect();
-    for run in runs.iter_mut().filter(|run| run.variant != *first) {
-        let first = of_first.iter().find(|first| first.point == run.point);
-        run.relative_to_first = first.and_then(|first| Ratio::of(run, first));
+    for of_point in runs.chunk_by_mut(|a, b| a.point == b.point) {
+        let Some((first, others)) = of_point.split_first_mut() else { continue };
+        if variants.first() != Some(&first.variant.as_str()) {
+            continue;
+        }
+        for run in others {
+            run.relative_to_first = Ratio::of(run, first);
+        }
     }
 }
 

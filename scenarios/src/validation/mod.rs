@@ -179,6 +179,9 @@ fn result(name: &str, set: &Set, sources: Vec<String>, judged: Vec<Judged>) -> S
 
 /// A row with the interval that it has where how far steps are off was found on rows other than those `left_out`.
 fn with_interval(left_out: &str, row: Row) -> Row {
+    if row.unit != Unit::Bytes && row.uncertainty.is_none() {
+        return row;
+    }
     let without = StepSpreads::read(STEP_SPREADS, left_out);
     if row.unit == Unit::Bytes {
         let steps = without.as_ref().unwrap_or(catalogue::step_spreads());

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use reports::summary::Uncertainty;
-use reports::validation::{Row, SetResult, Unit, Validation};
+use reports::validation::{Row, SetResult, Unit, Validation, pairs};
 
 use super::embedded;
 use crate::run::step_spreads::{STEP_SPREADS_HEADER, StepSpreads};
@@ -177,21 +177,20 @@ fn memory(peaks: &[&(String, &Row)]) -> Term {
 /// The error of plans on their own, from pairs of one set, model and machine.
 fn plans(rows: &[&Told<'_>]) -> Term {
     let mut of_sets: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
-    let mut pairs = 0;
-    for (at, a) in rows.iter().enumerate() {
-        for b in rows[..at].iter().filter(|b| a.set == b.set && a.alike.is_some() && a.alike == b.alike) {
-            let apart = a.models.apart(&b.models);
-            let beyond = (off(a.row) - off(b.row)).powi(2) - a.models.variance_of_ratio(&b.models);
-            let (sum, weights) = of_sets.entry(a.set).or_default();
-            *sum += apart * beyond;
-            *weights += apart.powi(2);
-            pairs += 1;
-        }
+    let mut found = 0;
+    let same = |a: &&Told<'_>, b: &&Told<'_>| a.set == b.set && a.alike.is_some() && a.alike == b.alike;
+    for (a, b) in pairs(rows, same) {
+        let apart = a.models.apart(&b.models);
+        let beyond = (off(a.row) - off(b.row)).powi(2) - a.models.variance_of_ratio(&b.models);
+        let (sum, weights) = of_sets.entry(a.set).or_default();
+        *sum += apart * beyond;
+        *weights += apart.powi(2);
+        found += 1;
     }
     let of_sets: Vec<f64> = of_sets
         .into_values()
         .filter(|(_, weights)| *weights > 0.0)
         .map(|(sum, weights)| sum / weights)
         .collect();
-    Term { sets: of_sets.len(), rows: pairs, variance: mean(of_sets.into_iter()) }
+    Term { sets: of_sets.len(), rows: found, variance: mean(of_sets.into_iter()) }
 }
