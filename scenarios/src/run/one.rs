@@ -234,13 +234,20 @@ fn settled(first: Prepared, scenario: &Scenario, seed: u64) -> Result<Ran, Unbui
             }
             Err(broken) => return Err(broken),
         };
-        let (again, judged) = next.judged(scenario, seed)?;
+        let judged = next.simulated_once(scenario, seed)?;
         if judged.summary.fits {
             enough = Some(fragments);
             let least = best.as_ref().and_then(|ran| ran.summary.step_time());
-            if least.is_none_or(|least| judged.summary.step_time().is_some_and(|time| time < least)) {
-                let prepared = again.unwrap_or(next);
-                best = Some(Ran { prepared, summary: judged.summary, buckets: judged.buckets });
+            let is_faster = |judged: &Judged| {
+                least.is_none_or(|least| judged.summary.step_time().is_some_and(|time| time < least))
+            };
+            // What memory that is returned takes makes no step faster.
+            if is_faster(&judged) {
+                let (again, judged) = next.with_retries(judged, scenario, seed)?;
+                if is_faster(&judged) {
+                    let prepared = again.unwrap_or(next);
+                    best = Some(Ran { prepared, summary: judged.summary, buckets: judged.buckets });
+                }
             }
         } else if judged.lacking.is_empty() {
             // It does not end in what is left, whatever the allocator would say.
@@ -285,11 +292,21 @@ impl Prepared {
         }
     }
 
-    /// Simulates it; where its allocator returns memory in every step, once more as the plan that
+    /// Simulates it as often as its allocator asks for.
+    fn judged(&self, scenario: &Scenario, seed: u64) -> Result<(Option<Self>, Judged), Unbuilt> {
+        let judged = self.simulated_once(scenario, seed)?;
+        self.with_retries(judged, scenario, seed)
+    }
+
+    /// Its run; where its allocator returns memory in every step, once more as the plan that
     /// has what that takes of hosts, which then is returned too. Requests for memory hang on the
     /// order of the host, not on times, but for what a run tells to be lent: there is one round.
-    fn judged(&self, scenario: &Scenario, seed: u64) -> Result<(Option<Self>, Judged), Unbuilt> {
-        let mut judged = self.simulated_once(scenario, seed)?;
+    fn with_retries(
+        &self,
+        mut judged: Judged,
+        scenario: &Scenario,
+        seed: u64,
+    ) -> Result<(Option<Self>, Judged), Unbuilt> {
         let retries = judged.summary.allocator.iter().any(|stage| stage.retries > 0);
         let Some(driver) = judged.driver.take().filter(|_| retries && judged.summary.fits) else {
             return Ok((None, judged));
