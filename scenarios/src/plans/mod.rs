@@ -18,9 +18,9 @@ use workloads::limits;
 use workloads::memory::Ranks;
 use workloads::placement::{Extent, Placement};
 use workloads::plan::{
-    Built, Deployment, LayeredPlan, PipelinePlan, PlanError, TransformerPlan, build, build_layered_on,
-    build_on, check_layered_on, check_on, estimate, estimate_layered, estimate_transformer, layered_base,
-    transformer_base,
+    Built, Deployment, Floor, LayeredPlan, PipelinePlan, PlanError, TransformerPlan, build, build_layered_on,
+    build_on, check_layered_on, check_on, estimate, estimate_layered, estimate_transformer, floor_layered_on,
+    floor_on, layered_base, transformer_base,
 };
 use workloads::program::base::Base;
 
@@ -128,6 +128,28 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), PlanError> {
         Plan::Profiled(plan) => limits::validate(&plan).map_err(PlanError::Invalid),
         Plan::Transformer(plan) => check_on(&plan, &machine::hardware(&*machine::of(scenario)?, scenario)),
         Plan::Layers(plan) => check_layered_on(&plan, &machine::hardware(&*machine::of(scenario)?, scenario)),
+    }
+}
+
+/// Time and memory that a scenario takes at least; none where that is not known: times are drawn at
+/// random, given, or chosen by a technique, or steps run into each other.
+///
+/// # Errors
+/// Every error of [`check`].
+pub(crate) fn floor(scenario: &Scenario) -> Result<Option<Floor>, PlanError> {
+    let chosen = scenario.techniques.all().any(|technique| technique.facts(1).chooses_kernels);
+    if chosen || scenario.run.noise.is_some() || !scenario.training.flush {
+        return Ok(None);
+    }
+    let hardware = || machine::of(scenario);
+    match Plan::of(scenario)? {
+        None | Some(Plan::Profiled(_)) => Ok(None),
+        Some(Plan::Transformer(plan)) => {
+            floor_on(&plan, &machine::hardware(&*hardware()?, scenario)).map(Some)
+        }
+        Some(Plan::Layers(plan)) => {
+            floor_layered_on(&plan, &machine::hardware(&*hardware()?, scenario)).map(Some)
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use reports::summary::{FailureKind, RunSummary, Summary};
 
-use super::{properties, ratios};
+use super::{floors, properties, ratios};
 use crate::run::{Options, Plan, Unwatched, execute, plan};
 use crate::{Experiment, Failure, load};
 
@@ -165,6 +165,7 @@ fn run(experiment: &Experiment, sized: &Plan, breaches: &mut Vec<Breach>) -> Opt
     for run in &summary.variants {
         breaches.extend(properties::breaches(run));
     }
+    breaches.extend(floors::breaches(experiment, &summary.variants));
     let value = reports::json::value(&summary).unwrap_or_default();
     breaches.extend(
         ratios::outside(&value).into_iter().map(|detail| Breach { property: "ratios from 0 to 1", detail }),

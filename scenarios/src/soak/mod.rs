@@ -8,6 +8,7 @@
 
 mod draw;
 mod examine;
+mod floors;
 mod generate;
 mod mutate;
 pub mod properties;

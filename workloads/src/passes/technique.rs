@@ -77,6 +77,8 @@ pub struct Facts<'a> {
     pub activations_pinned: Option<bool>,
     /// True if it plans copies by the links to hosts.
     pub weighs_host_links: bool,
+    /// True if it may take other kernels for the same work.
+    pub chooses_kernels: bool,
     /// True if recomputation by another technique may take the place of what it does.
     pub recomputes: bool,
     /// Page-locking of host memory that gradients and parameters pass. `None`: they stay on GPUs.

@@ -25,7 +25,7 @@ use crate::model::laid::{Laid, Part};
 use crate::model::transformer::Operator;
 use crate::names::kind;
 use crate::passes::host_buffers::HostBuffers;
-use crate::passes::{Copies, LayerOps, Plan, list};
+use crate::passes::{Copies, LayerOps, Pass, Plan, list};
 use crate::placement::Extent;
 use crate::schedule::StageMemory;
 use crate::site::{ChannelSpec, Job, Kinds, MixedStage, Site};
@@ -34,6 +34,7 @@ use crate::transfer::{Dispositions, Medium};
 use super::assemble::{self, assemble};
 use super::communicators::buffers;
 use super::deployment::Deployment;
+use super::floor::{Floor, Parts};
 use super::grounds::Grounds;
 use super::launch::issue;
 use super::{Built, PlanError};
@@ -99,16 +100,11 @@ impl<'a> Deployed<'a> {
         let chain = self.chain;
         let job = self.job(hardware)?;
         let kinds = kinds(&job)?;
-        let ranks = self.extent.tensor * self.extent.context;
-        let together = (job.machine.gpus_per_node() / ranks).clamp(1, self.extent.data);
-        let copies = Copies { replicas: self.extent.replicas(), ranks, together };
         let pipelining = &self.deployment.pipelining;
         let passes = list(pipelining, Vec::new());
-        let mut plan = assemble::plan(chain, std::mem::take(&mut self.laid.graph), self.layers());
-        assemble::rewrite(&mut plan, &passes, &pipelining.schedule, copies)?;
-        self.laid.graph = std::mem::take(&mut plan.graph);
+        let (plan, copies) = self.rewritten(&job, &passes)?;
         let priced = self.priced(&job, &kinds, hardware)?;
-        let costs = self.costs(&priced, (&job, &kinds), hardware, together)?;
+        let costs = self.costs(&priced, (&job, &kinds), hardware, copies.together)?;
         let Priced { mut models, buffers, arrays, .. } = priced;
         let accounts = self.accounts(&mut models, &kinds, hardware)?;
         let channels = models.channels;
@@ -126,6 +122,32 @@ impl<'a> Deployed<'a> {
         let mut built = assemble((plan, &costs), &passes, pipelining, copies, &grounds)?;
         built.accounts = Some(accounts.of_graph(&built.graph, kinds.by_stage()));
         Ok(built)
+    }
+
+    /// Finds what no order of its visits can do without.
+    pub(super) fn floor(mut self, hardware: &Hardware<'_>) -> Result<Floor, PlanError> {
+        self.add_read_ahead();
+        let job = self.job(hardware)?;
+        let kinds = kinds(&job)?;
+        let passes = list(&self.deployment.pipelining, Vec::new());
+        let (_, copies) = self.rewritten(&job, &passes)?;
+        let priced = self.priced(&job, &kinds, hardware)?;
+        let costs = self.costs(&priced, (&job, &kinds), hardware, copies.together)?;
+        let memory = self.memory(&priced.buffers, &job, &kinds);
+        let Self { laid, exchanges, updates, chain, deployment, .. } = &self;
+        let parts = Parts { graph: &laid.graph, exchanges, chain: *chain, costs: &costs, memory: &memory };
+        Ok(parts.floor(&deployment.pipelining, !updates.is_empty()))
+    }
+
+    /// Applies the rewriters to its graph; its plan as far as that, and the copies that it has.
+    fn rewritten(&mut self, job: &Job<'_>, passes: &[Box<dyn Pass>]) -> Result<(Plan, Copies), PlanError> {
+        let ranks = self.extent.tensor * self.extent.context;
+        let together = (job.machine.gpus_per_node() / ranks).clamp(1, self.extent.data);
+        let copies = Copies { replicas: self.extent.replicas(), ranks, together };
+        let mut plan = assemble::plan(self.chain, std::mem::take(&mut self.laid.graph), self.layers());
+        assemble::rewrite(&mut plan, passes, &self.deployment.pipelining.schedule, copies)?;
+        self.laid.graph = std::mem::take(&mut plan.graph);
+        Ok((plan, copies))
     }
 
     /// Costs on one GPU of its operators and of some beside it, behind those, and of copies.

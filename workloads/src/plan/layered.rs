@@ -17,6 +17,7 @@ use crate::placement::Extent;
 
 use super::deployed::Deployed;
 use super::deployment::Deployment;
+use super::floor::Floor;
 use super::launch::{Launch, updated_one_by_one};
 use super::size::estimate_laid;
 use super::{Built, Estimate, Pipelining, PlanError, overlap};
@@ -157,6 +158,14 @@ pub fn build_layered_on(plan: &LayeredPlan, hardware: &Hardware<'_>) -> Result<B
 /// As [`build_layered_on`], but for memory that is too small.
 pub fn check_layered_on(plan: &LayeredPlan, hardware: &Hardware<'_>) -> Result<(), PlanError> {
     deployed(plan, hardware)?.check(hardware)
+}
+
+/// Finds what no order of a plan's visits can do without.
+///
+/// # Errors
+/// As [`check_layered_on`].
+pub fn floor_layered_on(plan: &LayeredPlan, hardware: &Hardware<'_>) -> Result<Floor, PlanError> {
+    deployed(plan, hardware)?.floor(hardware)
 }
 
 /// A valid plan with its model on its stages.

@@ -5,6 +5,7 @@ mod base;
 mod communicators;
 mod deployed;
 mod deployment;
+mod floor;
 mod grounds;
 mod launch;
 mod layered;
@@ -41,11 +42,12 @@ pub use deployment::Deployment;
 pub use launch::Launch;
 pub(crate) use schedules::Schedules;
 
-pub use layered::{LayeredPlan, build_layered_on, check_layered_on, estimate_layered};
+pub use floor::{Floor, MemoryFloor};
+pub use layered::{LayeredPlan, build_layered_on, check_layered_on, estimate_layered, floor_layered_on};
 pub use overlap::{GATHERED, check_experts, check_groups, check_overlap};
 pub use size::estimate_transformer;
 pub(crate) use transformer::LaidTransformers;
-pub use transformer::{TransformerPlan, build_on, check_on};
+pub use transformer::{TransformerPlan, build_on, check_on, floor_on};
 
 /// How a profiled pipeline is trained.
 #[derive(Clone, Debug, PartialEq)]

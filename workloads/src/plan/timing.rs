@@ -7,7 +7,7 @@ use sim_core::time::Time;
 use crate::chain::Chain;
 use crate::cost::CostBook;
 use crate::graph::operator::Work;
-use crate::graph::{Op, OpGraph, Phase, StorageId};
+use crate::graph::{Op, OpGraph, OpId, Phase, StorageId};
 use crate::order::{ChunkTiming, MemoryAllowance, PipelineSchedule, Timing};
 
 /// Bytes that one micro-batch of one chunk holds.
@@ -71,19 +71,32 @@ pub(crate) fn timing(schedule: &PipelineSchedule, chain: Chain, graph: &OpGraph,
     }
 }
 
+/// Bytes that a micro-batch of a chunk holds from its forward pass on.
+pub(super) fn held(graph: &OpGraph, stage: u32, chunk: u32) -> u64 {
+    activations(graph, graph.visit(stage, chunk, Phase::Forward))
+}
+
+/// Bytes of the activations that operators read or fill.
+fn activations(graph: &OpGraph, ops: &[OpId]) -> u64 {
+    let used = ops.iter().flat_map(|&op| graph.get(op).uses()).copied();
+    distinct(graph, used.filter(|&storage| graph.stored(storage).purpose.is_activation()))
+}
+
+fn distinct(graph: &OpGraph, storages: impl Iterator<Item = StorageId>) -> u64 {
+    storages.collect::<BTreeSet<_>>().iter().map(|&it| graph.stored(it).bytes).sum()
+}
+
 fn sizes(graph: &OpGraph, stage: u32, chunk: u32) -> Sizes {
     let ops = |phase| graph.visit(stage, chunk, phase).iter().map(|&op| graph.get(op));
-    let sum = |storages: BTreeSet<StorageId>| storages.iter().map(|&it| graph.stored(it).bytes).sum();
-    let activations = |phase| {
-        let used = ops(phase).flat_map(|op| op.reads.iter().chain(&op.writes)).copied();
-        sum(used.filter(|&storage| graph.stored(storage).purpose.is_activation()).collect())
-    };
     // Of layers no more is there at a time than each needs.
     let whole =
         |op: &&Op| op.phase == Phase::Recompute && matches!(graph.work_of(op).work, Work::Opaque { .. });
     Sizes {
-        held: activations(Phase::Forward),
-        recomputed: sum(ops(Phase::BackwardInput).filter(whole).flat_map(|op| &op.writes).copied().collect()),
-        kept: activations(Phase::BackwardWeight),
+        held: held(graph, stage, chunk),
+        recomputed: distinct(
+            graph,
+            ops(Phase::BackwardInput).filter(whole).flat_map(|op| &op.writes).copied(),
+        ),
+        kept: activations(graph, graph.visit(stage, chunk, Phase::BackwardWeight)),
     }
 }

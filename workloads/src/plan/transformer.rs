@@ -21,6 +21,7 @@ use crate::placement::Extent;
 
 use super::deployed::Deployed;
 use super::deployment::Deployment;
+use super::floor::Floor;
 use super::launch::updated_one_by_one;
 use super::{Built, Pipelining, PlanError, overlap};
 
@@ -131,6 +132,14 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
 /// As [`build_on`], but for memory that is too small.
 pub fn check_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanError> {
     deployed(plan, hardware)?.check(hardware)
+}
+
+/// Finds what no order of a plan's visits can do without.
+///
+/// # Errors
+/// As [`check_on`].
+pub fn floor_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Floor, PlanError> {
+    deployed(plan, hardware)?.floor(hardware)
 }
 
 /// A valid plan with its model on its stages.

@@ -108,6 +108,7 @@ impl Technique for Vdnn {
             path: PATH,
             activations: moves.then_some("moves inputs of layers"),
             activations_pinned: moves.then_some(self.pinned),
+            chooses_kernels: true,
             ..Facts::default()
         }
     }

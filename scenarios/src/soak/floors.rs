@@ -1,0 +1,36 @@
+//! No run is faster than its floor, and none fits that needs more memory than there is.
+
+use reports::summary::RunSummary;
+
+use super::Breach;
+use crate::experiment::Experiment;
+use crate::plans;
+
+/// Times are sums of rounded picoseconds.
+const ROUNDING: f64 = 1e-9;
+
+/// Every run below the floor of its plan.
+pub fn breaches(experiment: &Experiment, runs: &[RunSummary]) -> Vec<Breach> {
+    let plans = experiment.points().flat_map(|point| {
+        let variants: Vec<&str> = experiment.variants().collect();
+        variants.into_iter().map(move |variant| (variant, point.clone()))
+    });
+    let below = |((variant, point), run): ((&str, _), &RunSummary)| {
+        let scenario = experiment.resolve(variant, &point).ok()?.scenario;
+        let floor = plans::floor(&scenario).ok()??;
+        let step = run.step_time()?;
+        let least = floor.step.as_secs();
+        let wrong =
+            |property, detail: String| Breach { property, detail: format!("{}: {detail}", run.label()) };
+        if step < least * (1.0 - ROUNDING) {
+            return Some(wrong("no step is below its floor", format!("{step} s, floor {least} s")));
+        }
+        let short = floor.memory.iter().position(|memory| memory.held > memory.capacity)?;
+        let held = floor.memory[short];
+        Some(wrong(
+            "what is held at least fits",
+            format!("stage {short} holds {} of {} B, and yet it ran", held.held, held.capacity),
+        ))
+    };
+    plans.zip(runs).filter_map(below).collect()
+}

@@ -1,0 +1,179 @@
+//! Least time and memory of a plan, told before its visits are in any order.
+//!
+//! Nothing runs faster than alone, and a lane executes one operator at a time. So with the times of
+//! the compute lane alone, w(s) of a micro-batch on stage s, F and B of a position of the chain,
+//!
+//! ```text
+//! step >= fill(s) + m w(s) + drain(s) + update(first stage)     for each stage s
+//! step >= m w(s) + update(s)
+//! fill(s)  = sum of F and messages of the positions before the first one of s
+//! drain(s) = sum of B and messages of the same; 0 where weight gradients may follow all others
+//! ```
+//!
+//! The first visit of a stage is a forward pass of its first position, and its last one a backward
+//! pass there: others of a micro-batch come between. The first stage begins and ends a step.
+//! Where no backward pass returns to it, only the second line holds: steps run into each other.
+//!
+//! Where no technique moves activations, a stage of 1F1B holds those of its first position for as
+//! many micro-batches as there are stages from it on, GPipe those of all.
+
+use sim_core::time::Time;
+
+use crate::chain::Chain;
+use crate::cost::CostBook;
+use crate::exchange::{Exchange, Tie};
+use crate::graph::{OpGraph, OpId, Phase};
+use crate::order::PipelineSchedule;
+use crate::passes::Pipelining;
+use crate::schedule::StageMemory;
+
+use super::timing::held;
+
+/// Time and memory that a plan takes at least, in whichever order it is executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Floor {
+    /// Of a step between two flushes.
+    pub step: Time,
+    /// Compute lanes of all stages together, for one micro-batch.
+    pub micro_batch: Time,
+    /// By stage, the memory of a GPU.
+    pub memory: Vec<MemoryFloor>,
+}
+
+/// Memory of a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryFloor {
+    /// Bytes that are held at once.
+    pub held: u64,
+    /// Bytes that there are; `u64::MAX` where unlimited.
+    pub capacity: u64,
+}
+
+/// A plan as far as it is known before it is put in order.
+pub(super) struct Parts<'a> {
+    pub(super) graph: &'a OpGraph,
+    pub(super) exchanges: &'a [Exchange],
+    pub(super) chain: Chain,
+    pub(super) costs: &'a CostBook,
+    pub(super) memory: &'a [StageMemory],
+}
+
+/// Times of a position of the chain on its compute lane, for one micro-batch.
+#[derive(Clone, Copy, Debug, Default)]
+struct Visits {
+    forward: Time,
+    backward: Time,
+    weight: Time,
+    /// To the next position.
+    message: Time,
+}
+
+impl Parts<'_> {
+    /// Their floor; where hosts update, how long that is beside GPUs is not known.
+    pub(super) fn floor(&self, pipelining: &Pipelining, hosts_update: bool) -> Floor {
+        let positions: Vec<Visits> =
+            (0..self.chain.positions()).map(|position| self.visits(position)).collect();
+        let stages = 0..self.chain.stages;
+        let micro_batches = u64::from(pipelining.micro_batches);
+        let splits = pipelining.schedule.splits_backward();
+        let update = |stage| if hosts_update { Time::ZERO } else { self.update(stage, splits) };
+        let first = update(0);
+        let returns = positions.iter().any(|it| it.backward > Time::ZERO);
+        let of_stage = |stage| {
+            let before = &positions[..self.first_position(stage)];
+            let fill = sum(before.iter().flat_map(|it| [it.forward, it.message]));
+            let drain = sum(before.iter().flat_map(|it| [it.backward, it.message]));
+            let own = || {
+                let chunks = 0..self.chain.chunks;
+                chunks.map(|chunk| positions[self.chain.position(stage, chunk) as usize])
+            };
+            let inputs = times(sum(own().flat_map(|it| [it.forward, it.backward])), micro_batches);
+            let weights = times(sum(own().map(|it| it.weight)), micro_batches);
+            let own = sum([inputs, weights, update(stage)]);
+            match (returns, splits) {
+                (false, _) => own,
+                (true, false) => own.max(sum([fill, inputs, weights, drain, first])),
+                // Weight gradients may fill what would be a drain.
+                (true, true) => own.max(sum([fill, inputs, weights.max(drain), first])),
+            }
+        };
+        Floor {
+            step: stages.clone().map(of_stage).max().unwrap_or_default(),
+            micro_batch: sum(positions.iter().flat_map(|it| [it.forward, it.backward, it.weight])),
+            memory: stages.map(|stage| self.memory(stage, pipelining)).collect(),
+        }
+    }
+
+    fn visits(&self, position: u32) -> Visits {
+        let (stage, chunk) = (self.chain.stage(position), self.chain.chunk(position));
+        let time = |phase| self.alone(self.graph.visit(stage, chunk, phase));
+        Visits {
+            forward: time(Phase::Forward),
+            backward: sum([time(Phase::BackwardInput), time(Phase::Backward)]),
+            weight: time(Phase::BackwardWeight),
+            message: self.chain.hop(position).map_or(Time::ZERO, |hop| self.costs.message(hop).alone()),
+        }
+    }
+
+    /// Time of operators on the compute lane; sums are not fetched for the first micro-batch.
+    fn alone(&self, ops: &[OpId]) -> Time {
+        let ops = ops.iter().map(|&op| self.graph.get(op));
+        let on_lane = ops.filter(|op| op.beside == 0 && op.phase != Phase::Accumulate);
+        sum(on_lane.map(|op| self.costs.alone(op)))
+    }
+
+    fn first_position(&self, stage: u32) -> usize {
+        (0..self.chain.chunks).map(|chunk| self.chain.position(stage, chunk)).min().unwrap_or(0) as usize
+    }
+
+    /// Time of a stage between its last backward pass and its next step.
+    fn update(&self, stage: u32, splits: bool) -> Time {
+        let visits = (0..self.chain.chunks).map(|chunk| self.graph.visit(stage, chunk, Phase::Update));
+        let sums = if splits { Time::ZERO } else { self.sums_left(stage) };
+        sum(visits.map(|ops| self.alone(ops)).chain([sums]))
+    }
+
+    /// Time for which sums of gradients go on behind the last backward pass, on a lane of their own.
+    fn sums_left(&self, stage: u32) -> Time {
+        let position = self.first_position(stage) as u32;
+        let visit = |phase| self.graph.visit(stage, self.chain.chunk(position), phase);
+        let last = [visit(Phase::BackwardInput), visit(Phase::Backward)].concat();
+        let mut behind: Vec<(usize, Time)> = Vec::new();
+        for exchange in self.exchanges.iter().filter(|exchange| exchange.phase(self.graph) == Phase::Update) {
+            let Tie::Reduce { writer, .. } = exchange.tie else { continue };
+            let Some(at) = last.iter().position(|&op| op == writer) else { continue };
+            behind.push((at, sum(exchange.ops.iter().map(|&op| self.costs.alone(self.graph.get(op))))));
+        }
+        let from = |&(at, _): &(usize, Time)| {
+            let later = behind.iter().filter(|(other, _)| *other >= at);
+            sum(later.map(|&(_, time)| time)).saturating_sub(self.alone(&last[at + 1..]))
+        };
+        behind.iter().map(from).max().unwrap_or_default()
+    }
+
+    fn memory(&self, stage: u32, pipelining: &Pipelining) -> MemoryFloor {
+        let memory = &self.memory[stage as usize];
+        let mut techniques = pipelining.techniques.all();
+        let stays = techniques.all(|it| it.facts(self.chain.stages).activations.is_none());
+        let under_way = match pipelining.schedule {
+            PipelineSchedule::Gpipe => pipelining.micro_batches,
+            PipelineSchedule::OneFOneB | PipelineSchedule::Interleaved(_) => {
+                pipelining.micro_batches.min(self.chain.stages - stage)
+            }
+            _ => 1,
+        };
+        let of_one = if stays { held(self.graph, stage, 0) } else { 0 };
+        MemoryFloor {
+            held: memory.held().saturating_add(of_one.saturating_mul(under_way.into())),
+            capacity: memory.capacity,
+        }
+    }
+}
+
+fn sum(times: impl IntoIterator<Item = Time>) -> Time {
+    times.into_iter().fold(Time::ZERO, Time::saturating_add)
+}
+
+fn times(time: Time, count: u64) -> Time {
+    Time(time.0.saturating_mul(count))
+}
