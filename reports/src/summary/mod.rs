@@ -11,6 +11,7 @@ mod machine;
 mod program;
 mod remedy;
 mod replay;
+mod search;
 pub mod swap;
 mod traffic;
 mod uncertainty;
@@ -29,6 +30,7 @@ pub use machine::{Calibrated, ConstantOrigin, DrawnLink, DrawnPart, LinkKind, Ma
 pub use program::{ExecutedProgram, Phase};
 pub use remedy::Remedy;
 pub use replay::{Forecast, ForecastError, ReplayedTrace, StepTime};
+pub use search::{Broken, SearchProof};
 pub use traffic::{CommunicationUse, LinkUse};
 pub use uncertainty::{CommonError, NINE_OF_TEN, Ratio, Shape, Uncertainty, nine_of_ten};
 
@@ -62,6 +64,9 @@ pub struct Summary {
     pub cases: Vec<String>,
     /// The fastest variants over two cases of numbers; absent where there are not exactly two.
     pub winners: Option<Winners>,
+    /// Proof of a search, whose best plans the runs are; absent where all points were run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchProof>,
     /// Runs of an interrupted experiment; absent if it is complete.
     pub interrupted: Option<Interrupted>,
     /// One per variant and sweep point, points outermost, variants in the order of the file.

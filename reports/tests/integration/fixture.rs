@@ -131,6 +131,7 @@ pub(crate) fn summary(name: &str, axes: &[&str], variants: Vec<RunSummary>) -> S
         axes,
         cases: Vec::new(),
         winners: None,
+        search: None,
         interrupted: None,
         variants,
         expectations: vec![

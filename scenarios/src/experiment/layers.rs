@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 use super::check::{self, Finding};
 use super::named::Named;
 use super::overrides::Override;
+use super::search::Search;
 use super::sweep::{self, Axis, Point};
 use super::{Infeasible, Resolved, merge, paths};
 use crate::schema::Scenario;
@@ -113,6 +114,19 @@ impl Layers {
                 None => true,
             }
         });
+    }
+
+    /// Fills in axes of a search whose values the scenarios of its variants imply, as far as those are
+    /// right.
+    pub(super) fn imply(&mut self, search: &mut Search, problems: &mut Vec<Problem>) {
+        let first = sweep::point(&self.axes, 0);
+        let scenario = |variant: &String| {
+            let tree = self.variant(variant).tree(&first, &[]);
+            resolve(tree, &self.named, &mut Vec::new()).map(|(resolved, _)| resolved.scenario)
+        };
+        let scenarios: Vec<Scenario> = self.variants.keys().filter_map(scenario).collect();
+        let is_set = |path: &str| self.overrides.iter().any(|change| change.path == path);
+        search.fill(&mut self.axes, &scenarios, is_set, problems);
     }
 
     /// Every layer, and every swept or set value of one of the settings `about`.

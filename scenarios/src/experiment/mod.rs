@@ -20,6 +20,7 @@ mod named;
 mod overrides;
 mod paths;
 mod presets;
+pub(crate) mod search;
 pub(crate) mod sweep;
 mod traces;
 
@@ -38,6 +39,7 @@ use overrides::Override;
 
 pub use files::Files;
 pub(crate) use layers::Variant;
+pub use search::{Objective, Search};
 pub use sweep::Point;
 
 /// A checked experiment.
@@ -49,6 +51,7 @@ pub struct Experiment {
     layers: Layers,
     cases: Vec<String>,
     conditions: Vec<Condition>,
+    search: Option<Search>,
     promises: Vec<Expectation>,
     citations: Vec<Expectation>,
 }
@@ -91,6 +94,9 @@ pub fn load(files: &dyn Files, path: &str, overrides: &[String]) -> Result<Exper
     };
     let mut experiment = Experiment::assemble(draft, overrides, &mut problems);
     experiment.layers.named = Named::read(files, &experiment.layers, &mut sources);
+    if let Some(search) = &mut experiment.search {
+        experiment.layers.imply(search, &mut problems);
+    }
     experiment.layers.check(&mut problems);
     if problems.is_empty() {
         Ok(Experiment { sources, ..experiment })
@@ -148,7 +154,7 @@ impl Experiment {
     }
 
     /// Indices of the points that meet `where`.
-    fn indices(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn indices(&self) -> impl Iterator<Item = u64> {
         let Layers { axes, settings, .. } = &self.layers;
         let prepare = |condition: &Condition| condition.prepare(axes, settings);
         let conditions: Vec<Prepared> = self.conditions.iter().map(prepare).collect();
@@ -186,6 +192,21 @@ impl Experiment {
         self.variant(variant).changed(point, &changes, problems).map(|resolved| resolved.scenario)
     }
 
+    /// How the best of its points is looked for; none: all of them are run.
+    pub fn search(&self) -> Option<&Search> {
+        self.search.as_ref()
+    }
+
+    /// The point of an index before `where` leaves any out.
+    pub(crate) fn point(&self, index: u64) -> Point {
+        sweep::point(&self.layers.axes, index)
+    }
+
+    /// Its axes.
+    pub(crate) fn axes(&self) -> &[sweep::Axis] {
+        &self.layers.axes
+    }
+
     /// A variant to be resolved at many points.
     pub(crate) fn variant(&self, name: &str) -> Variant<'_> {
         self.layers.variant(name)
@@ -217,7 +238,16 @@ impl Experiment {
         let name = head::name(&head, settings.mark, problems);
         let description = head::description(&head, problems);
         let variants = head::variants(&head, settings.mark, problems);
-        let axes = head.get("sweep").map_or_else(Vec::new, |entry| sweep::read(&entry.node, problems));
+        let swept = head.get("sweep").map_or_else(Vec::new, |entry| sweep::read(&entry.node, problems));
+        let searched = head.get("search").and_then(|entry| search::read(&entry.node, problems));
+        if let (Some(sweep), Some(search)) = (head.get("sweep"), head.get("search")) {
+            problems.push(
+                Problem::new(search.key, "a file that searches does not sweep as well")
+                    .note(sweep.key, "also here")
+                    .help("write the axes below `search.over`, or leave `search` out"),
+            );
+        }
+        let (axes, search) = searched.map_or((swept, None), |(axes, search)| (axes, Some(search)));
         let cases = cases::read(head.get("cases").map(|entry| &entry.node), &axes, problems);
         let swept_axes = axes.clone();
         let mut layers = Layers { settings, variants, axes, overrides, named: Named::default() };
@@ -238,6 +268,7 @@ impl Experiment {
             layers,
             cases,
             conditions,
+            search,
             promises,
             citations,
         }

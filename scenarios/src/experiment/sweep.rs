@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::paths;
 use crate::schema::{Count, Figure, document, meaning, same_meaning, shape::Shape, split_quantity};
 use crate::text::decode::decode;
-use crate::text::node::{Entry, Layer, Node, Value, shorten};
+use crate::text::node::{Entry, Layer, Map, Node, Value, shorten};
 use crate::text::problem::Problem;
 use crate::text::source::Mark;
 
@@ -95,6 +95,13 @@ pub(super) fn read(sweep: &Node, problems: &mut Vec<Problem>) -> Vec<Axis> {
         );
         return Vec::new();
     };
+    let axes = axes(map, problems);
+    check_size(&axes, sweep.mark, problems);
+    axes
+}
+
+/// Axes by their paths.
+pub(super) fn axes(map: &Map, problems: &mut Vec<Problem>) -> Vec<Axis> {
     let mut axes: Vec<Axis> = Vec::new();
     for (key, entry) in map {
         let Some(axis) = read_axis(key, entry, problems) else { continue };
@@ -107,7 +114,6 @@ pub(super) fn read(sweep: &Node, problems: &mut Vec<Problem>) -> Vec<Axis> {
             None => axes.push(axis),
         }
     }
-    check_size(&axes, sweep.mark, problems);
     axes
 }
 
@@ -129,6 +135,16 @@ pub(super) fn point(axes: &[Axis], mut index: u64) -> Point {
 }
 
 impl Axis {
+    /// An axis over one path.
+    pub(super) fn listed(path: String, values: Vec<Node>, mark: Mark) -> Self {
+        let values = Values::Listed(values.into_iter().map(|value| vec![value]).collect());
+        Self { paths: vec![path], values, mark, meanings: OnceLock::new() }
+    }
+
+    pub(super) const fn mark(&self) -> Mark {
+        self.mark
+    }
+
     pub(crate) fn len(&self) -> u64 {
         match &self.values {
             Values::Listed(values) => values.len() as u64,
@@ -137,7 +153,7 @@ impl Axis {
     }
 
     /// One node per path.
-    pub(super) fn value(&self, index: u64) -> Vec<Node> {
+    pub(crate) fn value(&self, index: u64) -> Vec<Node> {
         match &self.values {
             Values::Listed(values) => values[index as usize].clone(),
             Values::Spaced(spaced) => vec![spaced.value(index)],

@@ -61,7 +61,7 @@ impl Outcomes {
 }
 
 /// 128 bits that tell resolved scenarios apart. What the hardware files say is not in them: an experiment has one list.
-fn fingerprint(scenario: &Scenario) -> [u64; 2] {
+pub(super) fn fingerprint(scenario: &Scenario) -> [u64; 2] {
     let text = serde_json::to_string(scenario).expect("settings can be written as JSON");
     // One name may mean two traces, where files in two folders give it.
     let trace = scenario.model.trace().and_then(|trace| Some(&trace.recorded.as_ref()?.path));

@@ -82,6 +82,9 @@ struct Size {
 pub fn plan(experiment: &Experiment, options: &Options, progress: &dyn Progress) -> Result<Plan, Refusal> {
     let variants = selected(experiment, options)?;
     let points = experiment.count();
+    if experiment.search().is_some() {
+        return Ok(Plan { points, ..Plan::default() });
+    }
     within(MAX_RUNS, points, variants.len())?;
     let points: Vec<Point> = experiment.points().take(points as usize).collect();
     let merged: Vec<Variant<'_>> = variants.iter().map(|name| experiment.variant(name)).collect();
@@ -156,7 +159,7 @@ pub(super) fn seconds(scenario: &Scenario, activities: u64) -> f64 {
 }
 
 /// The common text of reasons that differ only in their numbers.
-fn rule(reason: &str) -> String {
+pub(super) fn rule(reason: &str) -> String {
     let mut rule = String::new();
     for c in reason.chars() {
         let c = if c.is_ascii_digit() { '#' } else { c };

@@ -47,6 +47,7 @@ pub(super) fn summary(
         winners: Winners::of(&runs, &axes, &cases),
         axes,
         cases,
+        search: None,
         interrupted,
         expectations: promises.map(|promise| promise.check(&runs, experiment.sources())).collect(),
         published: citations.map(|citation| citation.cite(&runs)).collect(),

@@ -5,6 +5,7 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value as Json, json};
 
 use crate::expectation::Statement;
+use crate::experiment::search::{MAX_PLANS, Settings as Search};
 use crate::experiment::sweep::{MAX_LISTED, MAX_POINTS, Spacing};
 use crate::run::{MAX_RUNS, MAX_STAGES};
 
@@ -12,8 +13,18 @@ use crate::run::{MAX_RUNS, MAX_STAGES};
 const LEVELS_MAX: usize = 3;
 
 /// Keys of a file that are about the experiment, not about one run.
-pub(crate) const EXPERIMENT_KEYS: [&str; 9] =
-    ["name", "description", "extends", "variants", "sweep", "cases", "where", "expect", "published"];
+pub(crate) const EXPERIMENT_KEYS: [&str; 10] = [
+    "name",
+    "description",
+    "extends",
+    "variants",
+    "sweep",
+    "search",
+    "cases",
+    "where",
+    "expect",
+    "published",
+];
 
 /// The JSON Schema (draft 7) of a scenario file, for editors.
 ///
@@ -46,6 +57,17 @@ fn with_references() -> Json {
     axis["description"] = json!("Equally spaced values.");
     definitions.extend(forms);
     definitions.append(&mut of_axis);
+    let (mut search, mut of_search) = parts::<Search>();
+    search["properties"]["over"] = json!({
+        "description": "Axes as in `sweep`, or `auto` for the values that GPUs, heads, layers and samples imply; \
+            `parallelism: auto` and a list of `techniques` stand for several.",
+        "type": "object",
+    });
+    search["description"] = json!(format!(
+        "A space of plans, at most {MAX_PLANS}, of which the best is looked for and proven; instead of `sweep`."
+    ));
+    definitions.append(&mut of_search);
+    definitions.insert("Search".to_owned(), search);
     definitions.insert("Spacing".to_owned(), axis);
     definitions.insert(
         "Settings".to_owned(),
@@ -150,6 +172,7 @@ fn experiment_properties(expect: &Json, published: &Json) -> Map<String, Json> {
                 ],
             },
         },
+        "search": { "$ref": "#/definitions/Search" },
         "cases": {
             "description": "Swept settings that say what problem is solved; the others are choices, the best of which is looked for \
                 within each case. Default: models, sequences, batches of a step, machines, memory.",

@@ -1,0 +1,161 @@
+//! Values that a scenario implies for settings of a search: divisors of GPUs, heads, layers and
+//! samples.
+
+use std::collections::BTreeSet;
+
+use workloads::model::transformer::Transformer as Dimensions;
+use workloads::passes::Techniques;
+
+use crate::plans;
+use crate::schema::{Count, Scenario};
+use crate::text::node::{Layer, Node, Value};
+use crate::text::source::{Mark, Sources};
+use crate::text::yaml;
+
+/// Settings that `parallelism: auto` stands for.
+pub(super) const PARALLELISM: [&str; 6] = [
+    "parallelism.tensor",
+    "parallelism.sequence_parallel",
+    "parallelism.pipeline",
+    "parallelism.schedule",
+    "parallelism.sharding",
+    "parallelism.expert",
+];
+const MICRO_BATCH: &str = "training.micro_batch";
+const CONTEXT: &str = "parallelism.context";
+const TECHNIQUES: &str = "techniques.";
+
+/// Samples of the largest micro-batch: beyond it kernels gain nothing.
+const MICRO_BATCH_MAX: u64 = 64;
+/// Tokens of the shortest part of a sequence on a rank.
+const PART_LEAST: u64 = 1024;
+/// Chunks of the model that a stage has at most: more only add messages.
+const CHUNKS_MAX: u64 = 8;
+
+/// Settings beside techniques whose values a scenario implies.
+pub(super) fn known() -> impl Iterator<Item = &'static str> {
+    PARALLELISM.into_iter().chain([CONTEXT, MICRO_BATCH])
+}
+
+pub(super) fn is_known(path: &str) -> bool {
+    known().any(|known| known == path) || techniques().any(|name| path == technique(name))
+}
+
+/// Names of techniques that leave more memory free.
+pub(super) fn techniques() -> impl Iterator<Item = &'static str> {
+    let names: BTreeSet<&str> = Techniques::savings(1).into_iter().map(|saving| saving.technique).collect();
+    names.into_iter()
+}
+
+/// The path of a technique.
+pub(super) fn technique(name: &str) -> String {
+    format!("{TECHNIQUES}{name}")
+}
+
+/// Values of a setting that any of the scenarios implies, written at `mark`.
+pub(super) fn values(path: &str, scenarios: &[Scenario], mark: Mark) -> Vec<Node> {
+    let node = |value| Node { mark, layer: Layer::Sweep, value };
+    if let Some(name) = path.strip_prefix(TECHNIQUES) {
+        let savings = Techniques::savings(1).into_iter().filter(|saving| saving.technique == name);
+        let settings = savings.flat_map(|saving| saving.settings);
+        let settings = settings.filter_map(|settings| parsed(&settings, mark));
+        return [node(Value::Text("none".to_owned()))].into_iter().chain(settings).collect();
+    }
+    let implied = scenarios.iter().filter_map(Sizes::of);
+    match path {
+        "parallelism.sequence_parallel" => [false, true].map(|value| node(Value::Bool(value))).to_vec(),
+        "parallelism.sharding" => {
+            ["none", "optimizer"].map(|value| node(Value::Text(value.to_owned()))).to_vec()
+        }
+        "parallelism.schedule" => {
+            let chunks: BTreeSet<u64> = implied.flat_map(|sizes| sizes.chunks()).collect();
+            let interleaved = chunks
+                .iter()
+                .filter_map(|chunks| parsed(&format!("{{ interleaved: {{ chunks: {chunks} }} }}"), mark));
+            [node(Value::Text("1f1b".to_owned()))].into_iter().chain(interleaved).collect()
+        }
+        _ => {
+            let numbers: BTreeSet<u64> = implied.flat_map(|sizes| sizes.numbers(path)).collect();
+            numbers.into_iter().map(|number| node(Value::Integer(number.into()))).collect()
+        }
+    }
+}
+
+/// A value as it would be written in a file.
+fn parsed(text: &str, mark: Mark) -> Option<Node> {
+    let mut sources = Sources::default();
+    let source = sources.add("auto", text);
+    let mut node = yaml::parse(&sources, source, &mut Vec::new())?.on(Layer::Sweep);
+    node.remark(&|_| mark);
+    Some(node)
+}
+
+/// Sizes that values are divisors of.
+struct Sizes {
+    gpus: u64,
+    batch: Option<u64>,
+    sequence: u64,
+    model: Option<Dimensions>,
+}
+
+impl Sizes {
+    fn of(scenario: &Scenario) -> Option<Self> {
+        Some(Self {
+            gpus: plans::machine::of(scenario).ok()?.gpus().into(),
+            batch: scenario.training.global_batch.map(Count::get),
+            sequence: scenario.training.sequence.map_or(1, Count::get),
+            model: scenario.model.transformer().map(|model| model.dimensions()),
+        })
+    }
+
+    fn numbers(&self, path: &str) -> Vec<u64> {
+        let of_gpus = || divisors(self.gpus);
+        match (path, &self.model) {
+            (MICRO_BATCH, _) => {
+                let batch = self.batch.map_or_else(Vec::new, divisors);
+                batch.into_iter().filter(|&size| size <= MICRO_BATCH_MAX).collect()
+            }
+            ("parallelism.tensor", Some(model)) => {
+                of_gpus().into_iter().filter(|&ranks| u64::from(model.heads).is_multiple_of(ranks)).collect()
+            }
+            ("parallelism.pipeline", Some(model)) => of_gpus()
+                .into_iter()
+                .filter(|&stages| u64::from(model.layers).is_multiple_of(stages))
+                .collect(),
+            ("parallelism.pipeline", None) => of_gpus(),
+            ("parallelism.expert", Some(model)) => {
+                let experts: u64 = model.experts.as_ref().map_or(1, |experts| experts.count.into());
+                of_gpus().into_iter().filter(|&ranks| experts.is_multiple_of(ranks)).collect()
+            }
+            (CONTEXT, Some(_)) => {
+                let parts = |ranks: &u64| {
+                    self.sequence.is_multiple_of(2 * ranks) && self.sequence / ranks >= PART_LEAST
+                };
+                of_gpus().into_iter().filter(|ranks| *ranks == 1 || parts(ranks)).collect()
+            }
+            _ => vec![1],
+        }
+    }
+
+    fn chunks(&self) -> Vec<u64> {
+        let layers = self.model.as_ref().map_or(1, |model| model.layers.into());
+        divisors(layers).into_iter().filter(|chunks| (2..=CHUNKS_MAX).contains(chunks)).collect()
+    }
+}
+
+fn divisors(number: u64) -> Vec<u64> {
+    let small = (1..).take_while(|it| it * it <= number).filter(|it| number.is_multiple_of(*it));
+    let all: BTreeSet<u64> = small.flat_map(|it| [it, number / it]).collect();
+    all.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::divisors;
+
+    #[test]
+    fn divisors_are_in_order() {
+        assert_eq!(divisors(1), [1]);
+        assert_eq!(divisors(24), [1, 2, 3, 4, 6, 8, 12, 24]);
+    }
+}

@@ -1,0 +1,214 @@
+//! `search:` instead of `sweep:`: a space of plans of which the best is looked for.
+//!
+//! Its axes are those of a sweep; `auto` stands for values that model, machine and batch imply
+//! ([`auto`]). Plans are points of these axes. They are not all simulated, so there may be more.
+
+mod auto;
+mod limit;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::sweep::{self, Axis};
+use crate::schema::shape::Shape;
+use crate::schema::{Count, Duration, Scenario, Share, document};
+use crate::text::decode::decode;
+use crate::text::node::{Entry, Map, Node, Value, shorten};
+use crate::text::problem::Problem;
+use crate::text::source::Mark;
+
+pub(crate) use limit::Limit;
+
+/// The most plans of a space.
+pub(crate) const MAX_PLANS: u64 = 10_000_000;
+/// A value or a whole axis that the scenario implies.
+const AUTO: &str = "auto";
+/// Axes of the space.
+const OVER: &str = "over";
+
+/// A search as its file says it.
+#[derive(Clone, Debug)]
+pub struct Search {
+    pub(crate) settings: Settings,
+    pub(crate) limits: Vec<Limit>,
+    /// Axes whose values the scenario implies, in the order of the file.
+    implied: Vec<Implied>,
+}
+
+/// An axis, and the place among the axes that it takes once its values are known.
+#[derive(Clone, Debug)]
+struct Implied {
+    path: String,
+    mark: Mark,
+    place: usize,
+}
+
+/// How the best plan is looked for.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Settings {
+    /// Objective.
+    pub(crate) minimise: Objective,
+    /// Limits that a plan must keep: a figure of its result, a comparison, a value.
+    #[schemars(extend("examples" = [["peak_memory <= 76 GiB", "interval_width <= 30 %"]]))]
+    pub(crate) subject_to: Vec<String>,
+    /// Plans that are reported, the best first.
+    pub(crate) keep: Count<1, 1000>,
+    /// The search ends when the best plan is proven to be within this of any other.
+    pub(crate) gap: Share,
+    /// Time after which it ends with the best plan so far, and the gap that is proven then.
+    pub(crate) budget: Option<Duration>,
+}
+
+/// Objective of a search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "SearchObjective")]
+pub enum Objective {
+    /// Time of a step; plans must have the same batch.
+    #[default]
+    StepTime,
+    /// Time of a step over its samples.
+    TimePerSample,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            minimise: Objective::default(),
+            subject_to: Vec::new(),
+            keep: Count::new(10).expect("it is in the range"),
+            gap: Share::parse("1 %").expect("it is a share"),
+            budget: None,
+        }
+    }
+}
+
+/// Reads `search:`; gives its axes beside it.
+pub(super) fn read(node: &Node, problems: &mut Vec<Problem>) -> Option<(Vec<Axis>, Search)> {
+    let Value::Map(map) = &node.value else {
+        let message = format!("`search` must be a map, not {}", node.value.describe());
+        problems.push(Problem::new(node.mark, message).help(EXAMPLE));
+        return None;
+    };
+    let mut beside = map.clone();
+    let over = beside.shift_remove(OVER);
+    let schema = document::of::<Settings>();
+    let beside = Node::new(node.mark, Value::Map(beside));
+    let settings: Settings = decode(&beside, Shape::of(&schema), "search", problems)?.value;
+    let limits = beside.at(&["subject_to"]).map_or_else(Vec::new, |node| limit::read(node, problems));
+    let mut search = Search { settings, limits, implied: Vec::new() };
+    let axes = match over.as_ref().map(|entry| &entry.node) {
+        Some(Node { value: Value::Map(over), .. }) if !over.is_empty() => search.axes(over, problems),
+        other => {
+            let mark = other.map_or(node.mark, |node| node.mark);
+            problems.push(Problem::new(mark, "`search` has no axes to search over").help(EXAMPLE));
+            Vec::new()
+        }
+    };
+    Some((axes, search))
+}
+
+const EXAMPLE: &str =
+    "write `search: { over: { parallelism: auto, training.micro_batch: auto, techniques: [recompute] } }`";
+
+impl Search {
+    /// The axes that are written out; the others are noted with their places.
+    fn axes(&mut self, over: &Map, problems: &mut Vec<Problem>) -> Vec<Axis> {
+        let mut written = Map::new();
+        for (key, entry) in over {
+            let is_auto = entry.node.as_text() == Some(AUTO);
+            match (key.as_str(), &entry.node.value) {
+                ("techniques", Value::List(names)) => {
+                    names.iter().for_each(|name| self.technique(name, written.len(), problems));
+                }
+                ("parallelism", _) if is_auto => {
+                    let paths = auto::PARALLELISM.iter();
+                    self.implied.extend(paths.map(|&path| Implied {
+                        path: path.to_owned(),
+                        mark: entry.key,
+                        place: written.len(),
+                    }));
+                }
+                (path, _) if is_auto => self.imply(path, entry, written.len(), problems),
+                _ => {
+                    written.insert(key.clone(), entry.clone());
+                }
+            }
+        }
+        match written.is_empty() {
+            true => Vec::new(),
+            false => sweep::axes(&written, problems),
+        }
+    }
+
+    fn imply(&mut self, path: &str, entry: &Entry, place: usize, problems: &mut Vec<Problem>) {
+        if auto::is_known(path) {
+            self.implied.push(Implied { path: path.to_owned(), mark: entry.key, place });
+            return;
+        }
+        let message = format!("nothing implies values of `{}`", shorten(path));
+        let known = auto::known().collect::<Vec<_>>().join("`, `");
+        problems.push(
+            Problem::new(entry.node.mark, message)
+                .help(format!("list its values; `auto` is for `parallelism`, `{known}` and techniques")),
+        );
+    }
+
+    fn technique(&mut self, name: &Node, place: usize, problems: &mut Vec<Problem>) {
+        let known: Vec<&str> = auto::techniques().collect();
+        match name.as_text().filter(|name| known.contains(name)) {
+            Some(text) => {
+                self.implied.push(Implied { path: auto::technique(text), mark: name.mark, place });
+            }
+            None => {
+                let shown = shorten(&name.value.plain());
+                problems.push(
+                    Problem::new(name.mark, format!("there is no technique `{shown}` to search over"))
+                        .help(hw_models::catalogue::nearest::remedy(&shown, &known, "technique")),
+                );
+            }
+        }
+    }
+
+    /// Fills in the axes that `scenarios` imply, all values of any of them; paths that are set
+    /// otherwise are left out.
+    pub(super) fn fill(
+        &mut self,
+        axes: &mut Vec<Axis>,
+        scenarios: &[Scenario],
+        is_set: impl Fn(&str) -> bool,
+        problems: &mut Vec<Problem>,
+    ) {
+        // From behind, so that places before stay right.
+        for Implied { path, mark, place } in std::mem::take(&mut self.implied).into_iter().rev() {
+            if is_set(&path) || axes.iter().any(|axis| axis.paths.contains(&path)) {
+                continue;
+            }
+            let values = auto::values(&path, scenarios, mark);
+            match values.is_empty() {
+                false => axes.insert(place, Axis::listed(path, values, mark)),
+                true => problems.push(
+                    Problem::new(mark, format!("nothing in the scenario implies values of `{path}`"))
+                        .help("list its values"),
+                ),
+            }
+        }
+        check_size(axes, problems);
+    }
+}
+
+fn check_size(axes: &[Axis], problems: &mut Vec<Problem>) {
+    let plans = sweep::size(axes);
+    if let Some(first) = axes.first().filter(|_| plans > MAX_PLANS) {
+        let lengths: Vec<String> =
+            axes.iter().map(|axis| format!("{} of `{}`", axis.len(), axis.paths.join(", "))).collect();
+        problems.push(
+            Problem::new(
+                first.mark(),
+                format!("the space has {plans} plans, more than {MAX_PLANS}: {}", lengths.join(" x ")),
+            )
+            .help("leave out axes or values"),
+        );
+    }
+}

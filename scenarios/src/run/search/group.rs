@@ -1,0 +1,165 @@
+//! Groups of plans with the same work of a micro-batch, and a bound of each by that work.
+//!
+//! Plans that differ in stages, copies and order alone execute the same operators for a
+//! micro-batch, W seconds of all compute lanes together. On p stages, of which stage s has w(s) of
+//! it, a step of m micro-batches that flushes is
+//!
+//! ```text
+//! T >= sum of w(i) before s + m w(s)  for each s;  so  T >= W / (1 - (1 - 1/m)^p)
+//! ```
+//!
+//! whatever the w are: the right side is where all stages would take as long. Where chunks or
+//! schedules make fill and drain shorter T >= m W / p.
+
+use std::collections::BTreeMap;
+
+use crate::experiment::{Experiment, sweep::Axis};
+use crate::plans;
+use crate::schema::{Count, Placement, Scenario, Schedule, Step};
+use crate::text::node::{Node, Value};
+
+/// Settings that leave the operators of a micro-batch as they are.
+const PIPELINE: &str = "parallelism.pipeline";
+const DATA: &str = "parallelism.data";
+const SCHEDULE: &str = "parallelism.schedule";
+
+/// Plans with the same work of a micro-batch.
+pub(super) struct Group {
+    /// Number of the variant.
+    pub(super) variant: usize,
+    /// Indices of points.
+    pub(super) members: Vec<u64>,
+    /// By member.
+    pub(super) splits: Vec<Split>,
+}
+
+/// How a plan spreads micro-batches over GPUs, as far as axes say.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Split {
+    stages: Option<u64>,
+    copies: Option<u64>,
+    /// True if fill and drain of its order are not those of 1F1B.
+    reordered: Option<bool>,
+}
+
+/// All points of a space by the work of a micro-batch.
+pub(super) fn groups(experiment: &Experiment, variants: usize) -> Vec<Group> {
+    let axes = experiment.axes();
+    let mut members: BTreeMap<Vec<u64>, Vec<u64>> = BTreeMap::new();
+    for index in experiment.indices() {
+        members.entry(key(axes, index)).or_default().push(index);
+    }
+    let of_variant = |variant| {
+        members.values().map(move |members| {
+            let splits = members.iter().map(|&index| Split::of(axes, index)).collect();
+            Group { variant, members: members.clone(), splits }
+        })
+    };
+    (0..variants).flat_map(of_variant).collect()
+}
+
+/// Numbers of the values that change operators.
+fn key(axes: &[Axis], index: u64) -> Vec<u64> {
+    let digits = digits(axes, index);
+    let changes =
+        |axis: &Axis| !axis.paths.iter().all(|path| [PIPELINE, DATA, SCHEDULE].contains(&path.as_str()));
+    axes.iter().zip(digits).filter(|(axis, _)| changes(axis)).map(|(_, digit)| digit).collect()
+}
+
+/// Numbers of the values of a point; the last axis changes fastest.
+fn digits(axes: &[Axis], mut index: u64) -> Vec<u64> {
+    let mut digits: Vec<u64> = Vec::with_capacity(axes.len());
+    for axis in axes.iter().rev() {
+        digits.push(index % axis.len());
+        index /= axis.len();
+    }
+    digits.reverse();
+    digits
+}
+
+impl Split {
+    fn of(axes: &[Axis], index: u64) -> Self {
+        let mut split = Self::default();
+        for (axis, digit) in axes.iter().zip(digits(axes, index)) {
+            if !axis.paths.iter().any(|path| [PIPELINE, DATA, SCHEDULE].contains(&path.as_str())) {
+                continue;
+            }
+            for (path, node) in axis.paths.iter().zip(axis.value(digit)) {
+                match path.as_str() {
+                    PIPELINE => split.stages = count(&node),
+                    DATA => split.copies = count(&node),
+                    SCHEDULE => {
+                        split.reordered = Some(!matches!(node.as_text(), Some("1f1b" | "gpipe")));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        split
+    }
+}
+
+fn count(node: &Node) -> Option<u64> {
+    match node.value {
+        Value::Integer(number) => u64::try_from(number).ok(),
+        _ => None,
+    }
+}
+
+/// The work of a group, as one of its plans tells it.
+#[derive(Clone, Debug)]
+pub(super) struct Work {
+    /// Of a micro-batch (s).
+    micro_batch_s: f64,
+    unit: f64,
+    stages: u64,
+    /// Micro-batches of a step over all copies.
+    micro_batches: u64,
+    /// True if gradients are added to sums, which a single micro-batch may do without.
+    sums: bool,
+    /// Stages times copies for which there are GPUs.
+    pipelines: u64,
+    reordered: bool,
+}
+
+impl Work {
+    /// Of a plan; none where the batch of a step, or operators, hang on how it is spread.
+    pub(super) fn of(scenario: &Scenario, micro_batch_s: f64, unit: f64) -> Option<Self> {
+        let (training, parallelism) = (&scenario.training, &scenario.parallelism);
+        let (batch, size) = (training.global_batch?.get(), training.micro_batch?.get());
+        let placed = parallelism.placement.as_ref().is_some_and(|it| *it != Placement::default());
+        if placed || parallelism.scatter_gather == Some(true) {
+            return None;
+        }
+        let ranks = [parallelism.tensor, parallelism.context].map(|count| count.map_or(1, Count::get));
+        let gpus = u64::from(plans::machine::of(scenario).ok()?.gpus());
+        let keeps_order = matches!(parallelism.schedule, Schedule::OneFOneB | Schedule::Gpipe);
+        Some(Self {
+            micro_batch_s,
+            unit,
+            stages: scenario.stages() as u64,
+            micro_batches: batch / size,
+            sums: training.micro_batches() > 1,
+            pipelines: gpus / ranks.iter().product::<u64>().max(1),
+            reordered: !keeps_order || plans::transformer::step(scenario) != Step::Whole,
+        })
+    }
+
+    /// Bound of a plan of the group, by the objective.
+    pub(super) fn bound(&self, split: &Split) -> f64 {
+        let stages = split.stages.unwrap_or(self.stages).max(1);
+        // Copies take what GPUs there are, at most.
+        let copies = split.copies.unwrap_or(self.pipelines / stages).max(1);
+        let micro_batches = self.micro_batches / copies;
+        if micro_batches <= 1 && self.sums {
+            return 0.0;
+        }
+        let micro_batches = micro_batches.max(1) as f64;
+        let reordered = self.reordered || split.reordered.unwrap_or(false);
+        let shares = match reordered {
+            true => stages as f64 / micro_batches,
+            false => 1.0 - (1.0 - 1.0 / micro_batches).powi(stages.min(1 << 20) as i32),
+        };
+        self.micro_batch_s / shares / self.unit
+    }
+}

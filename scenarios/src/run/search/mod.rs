@@ -1,0 +1,381 @@
+//! The best plan of a space, proven: bounds first, simulation last.
+//!
+//! ```text
+//! group  plans with the same work of a micro-batch   bound: 0, until one of them is priced
+//! rough  a plan of such a group                      bound: by its work, stages and micro-batches
+//! fine   a plan whose operators are priced           bound: its floor (workloads::plan::Floor)
+//! ```
+//!
+//! What is open is taken in the order of its bounds and told more finely, at last by a simulation.
+//! The search ends when no bound is below the best plan by more than the gap: then nothing that is
+//! left can be. Nothing hangs on how many threads there are: a round takes a fixed number of plans.
+
+mod group;
+mod tally;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+use rayon::prelude::*;
+use reports::summary::{RunSummary, SearchProof};
+
+use super::one;
+use super::outcomes::fingerprint;
+use super::plan::rule;
+use super::{Options, Progress, Refusal, failure};
+use crate::experiment::{Experiment, Objective, Search, Variant};
+use crate::plans;
+use crate::schema::Scenario;
+
+use group::{Group, groups};
+use tally::Tally;
+
+/// Plans of a round.
+const ROUND: usize = 16;
+
+/// The best plans of a space, the best first, and the proof. Where none fits, the one that lacks
+/// least.
+///
+/// # Errors
+/// A mistake in foretrain.
+pub(super) fn best(
+    experiment: &Experiment,
+    search: &Search,
+    variants: &[&str],
+    options: &Options,
+    progress: &dyn Progress,
+) -> Result<(Vec<RunSummary>, SearchProof), Refusal> {
+    let merged = variants.iter().map(|name| experiment.variant(name)).collect();
+    let space = Space { experiment, search, variants, merged, seed: options.seed };
+    let groups = groups(experiment, variants.len());
+    progress.begin(groups.iter().map(|group| group.members.len() as u64).sum());
+    let mut state = State::new(&groups, search);
+    while let Some(round) = state.round(&groups) {
+        if progress.stop() {
+            break;
+        }
+        let told: Vec<Told> = super::in_parallel(options.jobs, || {
+            round.par_iter().map(|open| space.told(&groups, open)).collect()
+        });
+        for (open, told) in round.iter().zip(told) {
+            state.take(open, told, &groups, search, progress)?;
+        }
+    }
+    state.end(&space, &groups)
+}
+
+/// Plans that are not known well enough yet.
+#[derive(Clone, Debug, PartialEq)]
+struct Open {
+    bound: f64,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// A plan whose operators are priced.
+    Fine { group: usize, member: usize },
+    /// A plan.
+    Rough { group: usize, member: usize },
+    /// Plans from this one on, none of which is priced.
+    Group { group: usize, member: usize },
+}
+
+impl Eq for Open {}
+
+impl Ord for Open {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        // What is known best goes first: it may end the search.
+        self.bound.total_cmp(&other.bound).then(self.what.cmp(&other.what))
+    }
+}
+
+impl PartialOrd for Open {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// A space of plans.
+struct Space<'e> {
+    experiment: &'e Experiment,
+    search: &'e Search,
+    variants: &'e [&'e str],
+    merged: Vec<Variant<'e>>,
+    seed: u64,
+}
+
+/// One more thing that is known of a plan.
+enum Told {
+    Impossible(Vec<String>),
+    /// It lacks so many bytes on a GPU.
+    Short(u64),
+    Priced(Priced),
+    Simulated {
+        fingerprint: [u64; 2],
+        gpus: u64,
+        run: Result<Option<Box<RunSummary>>, String>,
+    },
+}
+
+/// A plan whose operators are priced.
+struct Priced {
+    /// Its bound, by the objective.
+    bound: f64,
+    /// Work of its group; none where it is not known.
+    work: Option<group::Work>,
+}
+
+impl Space<'_> {
+    fn told(&self, groups: &[Group], open: &Open) -> Told {
+        match open.what {
+            What::Group { group, member } | What::Rough { group, member } => {
+                self.priced(&groups[group], member)
+            }
+            What::Fine { group, member } => self.simulated(&groups[group], member),
+        }
+    }
+
+    fn scenario(&self, group: &Group, member: usize) -> Result<Scenario, Vec<String>> {
+        let point = self.experiment.point(group.members[member]);
+        let resolved = self.merged[group.variant].at(&point);
+        resolved.map(|resolved| resolved.scenario).map_err(|infeasible| infeasible.reasons)
+    }
+
+    fn priced(&self, group: &Group, member: usize) -> Told {
+        let scenario = match self.scenario(group, member) {
+            Ok(scenario) => scenario,
+            Err(reasons) => return Told::Impossible(reasons),
+        };
+        let unit = self.unit(&scenario);
+        match plans::floor(&scenario) {
+            Err(error) => Told::Impossible(vec![error.to_string()]),
+            Ok(None) => Told::Priced(Priced { bound: 0.0, work: None }),
+            Ok(Some(floor)) => {
+                let lacking = floor.memory.iter().map(|memory| memory.held.saturating_sub(memory.capacity));
+                match lacking.max().unwrap_or(0) {
+                    0 => Told::Priced(Priced {
+                        bound: floor.step.as_secs() / unit,
+                        work: group::Work::of(&scenario, floor.micro_batch.as_secs(), unit),
+                    }),
+                    short => Told::Short(short),
+                }
+            }
+        }
+    }
+
+    fn simulated(&self, group: &Group, member: usize) -> Told {
+        let scenario = match self.scenario(group, member) {
+            Ok(scenario) => scenario,
+            Err(reasons) => return Told::Impossible(reasons),
+        };
+        let run = one::tried(&scenario, self.seed).map(|run| run.map(Box::new));
+        Told::Simulated { fingerprint: fingerprint(&scenario), gpus: plans::ranks(&scenario), run }
+    }
+
+    /// Seconds of a step are divided by this in the objective.
+    fn unit(&self, scenario: &Scenario) -> f64 {
+        match self.search.settings.minimise {
+            Objective::StepTime => 1.0,
+            Objective::TimePerSample => {
+                scenario.training.global_batch.map_or(1.0, |batch| batch.get() as f64)
+            }
+        }
+    }
+}
+
+/// A plan that fits, with its place in the space.
+struct Found {
+    objective: f64,
+    place: (usize, usize),
+    run: RunSummary,
+}
+
+/// How far a search is.
+struct State {
+    open: BinaryHeap<Reverse<Open>>,
+    tally: Tally,
+    /// The best plans, the best first.
+    best: Vec<Found>,
+    keep: usize,
+    gap: f64,
+    seen: BTreeSet<[u64; 2]>,
+    /// The plan that lacks the fewest bytes.
+    least_short: Option<(u64, (usize, usize))>,
+    /// Bounds of what was told to be slower.
+    lowest: f64,
+}
+
+impl State {
+    fn new(groups: &[Group], search: &Search) -> Self {
+        let open = |group| Reverse(Open { bound: 0.0, what: What::Group { group, member: 0 } });
+        Self {
+            open: (0..groups.len()).map(open).collect(),
+            tally: Tally::default(),
+            best: Vec::new(),
+            keep: search.settings.keep.get() as usize,
+            gap: search.settings.gap.as_f64(),
+            seen: BTreeSet::new(),
+            least_short: None,
+            lowest: f64::INFINITY,
+        }
+    }
+
+    /// What is told next: what has the lowest bounds, unless they prove the best.
+    fn round(&mut self, groups: &[Group]) -> Option<Vec<Open>> {
+        let mut round = Vec::new();
+        while round.len() < ROUND
+            && let Some(Reverse(open)) = self.open.pop()
+        {
+            if self.is_proven(open.bound) {
+                // So is all that follows.
+                self.lowest = self.lowest.min(open.bound);
+                self.tally.slower += open.count(groups);
+                let rest = std::mem::take(&mut self.open);
+                self.tally.slower += rest.iter().map(|Reverse(open)| open.count(groups)).sum::<u64>();
+            } else {
+                round.push(open);
+            }
+        }
+        (!round.is_empty()).then_some(round)
+    }
+
+    fn is_proven(&self, bound: f64) -> bool {
+        self.best.first().is_some_and(|best| bound * (1.0 + self.gap) >= best.objective)
+    }
+
+    fn take(
+        &mut self,
+        open: &Open,
+        told: Told,
+        groups: &[Group],
+        search: &Search,
+        progress: &dyn Progress,
+    ) -> Result<(), Refusal> {
+        let (group, member) = open.what.place();
+        match told {
+            Told::Impossible(reasons) => self.tally.impossible(reasons.iter().map(|reason| rule(reason))),
+            Told::Short(bytes) => {
+                self.tally.short_of_memory += 1;
+                let least = self.least_short.is_none_or(|(least, _)| bytes < least);
+                self.least_short = if least { Some((bytes, (group, member))) } else { self.least_short };
+            }
+            Told::Priced(Priced { bound, work }) => {
+                let bound = bound.max(open.bound);
+                self.open.push(Reverse(Open { bound, what: What::Fine { group, member } }));
+                if let What::Group { .. } = open.what {
+                    self.spread(work.as_ref(), &groups[group], (group, member));
+                }
+                return Ok(());
+            }
+            Told::Simulated { fingerprint, gpus, run } => {
+                let run =
+                    run.map_err(|reason| Refusal::Broken { variant: "of the search".to_owned(), reason })?;
+                self.simulated((group, member), fingerprint, gpus, run, search);
+            }
+        }
+        progress.done();
+        if let What::Group { .. } = open.what
+            && member + 1 < groups[group].members.len()
+        {
+            self.open.push(Reverse(Open { bound: 0.0, what: What::Group { group, member: member + 1 } }));
+        }
+        Ok(())
+    }
+
+    /// Bounds of the members of a group behind one that is priced.
+    fn spread(&mut self, work: Option<&group::Work>, group: &Group, (number, member): (usize, usize)) {
+        for later in member + 1..group.members.len() {
+            let bound = work.map_or(0.0, |work| work.bound(&group.splits[later]));
+            self.open.push(Reverse(Open { bound, what: What::Rough { group: number, member: later } }));
+        }
+    }
+
+    fn simulated(
+        &mut self,
+        place: (usize, usize),
+        fingerprint: [u64; 2],
+        gpus: u64,
+        run: Option<Box<RunSummary>>,
+        search: &Search,
+    ) {
+        if !self.seen.insert(fingerprint) {
+            self.tally.equal += 1;
+            return;
+        }
+        let Some((run, time)) =
+            run.and_then(|run| Some((run.step_time()?, run))).map(|(time, run)| (run, time))
+        else {
+            self.tally.did_not_fit += 1;
+            self.least_short.get_or_insert((0, place));
+            return;
+        };
+        self.tally.fit += 1;
+        let broken: Vec<&str> = search
+            .limits
+            .iter()
+            .filter(|limit| !limit.holds(&run, gpus))
+            .map(|limit| limit.text.as_str())
+            .collect();
+        if !broken.is_empty() {
+            self.tally.broken(broken.into_iter());
+            return;
+        }
+        let objective = match search.settings.minimise {
+            Objective::StepTime => time,
+            Objective::TimePerSample => run.samples_per_s.map_or(time, |rate| 1.0 / rate),
+        };
+        let at = self.best.partition_point(|found| (found.objective, found.place) < (objective, place));
+        self.best.insert(at, Found { objective, place, run: *run });
+        self.best.truncate(self.keep);
+    }
+
+    fn end(mut self, space: &Space<'_>, groups: &[Group]) -> Result<(Vec<RunSummary>, SearchProof), Refusal> {
+        self.tally.left = self.open.iter().map(|Reverse(open)| open.count(groups)).sum();
+        let open = self.open.iter().map(|Reverse(open)| open.bound).fold(self.lowest, f64::min);
+        let gap = self.best.first().map(|best| (best.objective / open.min(best.objective) - 1.0).max(0.0));
+        let proof = self.tally.proof(space.search.settings.minimise, gap);
+        let named = |(group, member): (usize, usize), run: RunSummary| {
+            let Group { variant, members, .. } = &groups[group];
+            let point = space.experiment.point(members[member]).values();
+            RunSummary { variant: space.variants[*variant].to_owned(), point, ..run }
+        };
+        if self.best.is_empty() {
+            let Some((_, place)) = self.least_short else { return Ok((Vec::new(), proof)) };
+            return Ok((vec![named(place, space.failed(&groups[place.0], place.1)?)], proof));
+        }
+        Ok((self.best.into_iter().map(|Found { place, run, .. }| named(place, run)).collect(), proof))
+    }
+}
+
+impl Space<'_> {
+    /// A run that does not fit, with its reason.
+    fn failed(&self, group: &Group, member: usize) -> Result<RunSummary, Refusal> {
+        match self.scenario(group, member) {
+            Ok(scenario) => one::outcome(&scenario, self.seed, one::Drawn::No).map_err(|reason| {
+                Refusal::Broken { variant: self.variants[group.variant].to_owned(), reason }
+            }),
+            Err(reasons) => Ok(failure::infeasible(reasons.join("; "))),
+        }
+    }
+}
+
+impl Open {
+    /// Plans that it stands for.
+    fn count(&self, groups: &[Group]) -> u64 {
+        match self.what {
+            What::Group { group, member } => (groups[group].members.len() - member) as u64,
+            What::Rough { .. } | What::Fine { .. } => 1,
+        }
+    }
+}
+
+impl What {
+    const fn place(self) -> (usize, usize) {
+        match self {
+            Self::Group { group, member } | Self::Rough { group, member } | Self::Fine { group, member } => {
+                (group, member)
+            }
+        }
+    }
+}
