@@ -45,6 +45,7 @@ mod plots;
 mod published;
 pub mod quantity;
 mod ranking;
+pub mod searched;
 mod standing;
 pub mod state;
 pub mod summary;

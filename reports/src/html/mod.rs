@@ -14,6 +14,7 @@ mod matrix;
 mod memory;
 mod program;
 mod replay;
+mod searched;
 mod setup;
 mod swap;
 mod sweep;
@@ -112,6 +113,7 @@ fn render(page: &Page<'_>) -> Result<Markup, PlotError> {
     if page.points().len() > 1 {
         sections.push(sweep::section(page)?);
     }
+    sections.push(searched::section(page));
     sections.push(setup::section(page)?);
     sections.push(time::speed(page)?);
     sections.push(time::causes(page)?);

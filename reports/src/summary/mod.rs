@@ -119,7 +119,8 @@ pub struct RunSummary {
     /// What nine of ten measurements of it should lie in, by the errors of the models on what nothing was fitted to: the least
     /// and the most.
     pub step_time_interval_s: Option<[f64; 2]>,
-    /// The time of its step over that of the first variant at this point, where both are known.
+    /// The time of its step over that of the first variant at this point, of a search over that of
+    /// the best plan, where both are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relative_to_first: Option<Ratio>,
     /// The errors that the step time has.

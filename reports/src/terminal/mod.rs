@@ -18,6 +18,7 @@ use crate::matrix::{Down, Matrix};
 use crate::published::{Grid, Line, Published};
 use crate::quantity;
 use crate::ranking::{Comparison, Point};
+use crate::searched;
 use crate::state;
 use crate::summary::{
     AllocatorPeak, Citation, CommunicationUse, DriveUse, KeptActivations, Moment, RunSummary, Summary,
@@ -67,7 +68,15 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         writeln!(out)?;
         runs(out, &comparison, &comparison.points)?;
     }
+    if let Some(proof) = &summary.search {
+        let row = |(what, plans): (String, u64)| {
+            vec![what, plans.to_string(), quantity::percent(plans as f64 / proof.plans as f64)]
+        };
+        let rows = searched::outcomes(proof).into_iter().map(row).collect();
+        section(out, style, "what became of the plans", &["outcome", ">plans", ">share"], rows)?;
+    }
     let warnings = [
+        summary.search.as_ref().and_then(|_| searched::ties(&summary.variants)),
         idle(&comparison),
         unsteady(&comparison),
         without_allocator(&comparison),

@@ -73,6 +73,10 @@ impl<'a> Checked<'a> {
             many => quantity::count(many as f64),
         };
         let variants = self.variants.len() as u64;
+        if plan.searched {
+            let plans = number(plan.points * variants, "plan");
+            return format!("{}: {plans} to search, {}", self.name, number(variants, "variant"));
+        }
         let mut parts =
             vec![number(plan.points, "point"), number(variants, "variant"), number(plan.runs, "run")];
         if plan.infeasible > 0 {

@@ -1,7 +1,7 @@
 //! How far a verb is, on standard error, and Ctrl-C.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use scenarios::run::Progress;
@@ -11,12 +11,21 @@ use super::Exit;
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// A line that says how much is done.
-pub(super) struct Bar(ProgressBar);
+pub(super) struct Bar {
+    drawn: ProgressBar,
+    until: Option<Instant>,
+}
 
 impl Bar {
     /// A bar on standard error that counts `things`; none where that is no terminal, or if `quiet`.
     pub(super) fn new(quiet: bool, things: &str) -> Self {
-        Self(drawn(quiet, "{wide_bar}", things))
+        Self { drawn: drawn(quiet, "{wide_bar}", things), until: None }
+    }
+
+    /// The same, which stops what it counts after a `budget`.
+    pub(super) fn within(mut self, budget: Option<Duration>) -> Self {
+        self.until = budget.and_then(|budget| Instant::now().checked_add(budget));
+        self
     }
 }
 
@@ -39,22 +48,22 @@ fn drawn(quiet: bool, first: &str, things: &str) -> ProgressBar {
 
 impl Progress for Bar {
     fn begin(&self, runs: u64) {
-        self.0.reset();
-        self.0.set_length(runs);
+        self.drawn.reset();
+        self.drawn.set_length(runs);
     }
 
     fn done(&self) {
-        self.0.inc(1);
+        self.drawn.inc(1);
     }
 
     fn stop(&self) -> bool {
-        interrupted()
+        interrupted() || self.until.is_some_and(|until| Instant::now() >= until)
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.drawn.finish_and_clear();
     }
 }
 

@@ -86,7 +86,11 @@ fn simulate(
     printer: &Printer,
 ) -> Result<Exit, Trouble> {
     let staging = Staging::open(&arguments.out, folder)?;
-    let summary = execute(experiment, options, &Bar::new(arguments.quiet, "runs"))?;
+    let (counted, budget) = match experiment.search() {
+        Some(search) => ("plans", search.budget()),
+        None => ("runs", None),
+    };
+    let summary = execute(experiment, options, &Bar::new(arguments.quiet, counted).within(budget))?;
     if progress::interrupted() && summary.variants.is_empty() {
         printer.complain("interrupted before any run had ended");
         return Ok(Exit::Interrupted);

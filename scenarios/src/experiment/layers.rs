@@ -36,6 +36,15 @@ pub(crate) struct Variant<'e> {
     named: &'e Named,
 }
 
+/// How far the settings of a run are checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Depth {
+    /// Each, and with each other.
+    Settings,
+    /// Also by building what they say as far as it is priced.
+    Whole,
+}
+
 impl Variant<'_> {
     /// Its scenario at `point`.
     ///
@@ -43,6 +52,14 @@ impl Variant<'_> {
     /// Only over a sweep: sizes that do not multiply at this point.
     pub(crate) fn at(&self, point: &Point) -> Result<Resolved, Infeasible> {
         self.changed(point, &[], Vec::new())
+    }
+
+    /// The same where somebody else finds what keeps it from being built, which takes longest.
+    ///
+    /// # Errors
+    /// Sizes that do not multiply at this point.
+    pub(crate) fn unbuilt_at(&self, point: &Point) -> Result<Resolved, Infeasible> {
+        self.resolved(self.tree(point, &[]), Depth::Settings, Vec::new())
     }
 
     /// Its scenario at `point` with `changes`, in which `problems` were found.
@@ -53,9 +70,13 @@ impl Variant<'_> {
         &self,
         point: &Point,
         changes: &[Override],
-        mut problems: Vec<Problem>,
+        problems: Vec<Problem>,
     ) -> Result<Resolved, Infeasible> {
-        match resolve(self.tree(point, changes), self.named, &mut problems) {
+        self.resolved(self.tree(point, changes), Depth::Whole, problems)
+    }
+
+    fn resolved(&self, tree: Node, depth: Depth, mut problems: Vec<Problem>) -> Result<Resolved, Infeasible> {
+        match resolve(tree, self.named, depth, &mut problems) {
             Some((resolved, findings)) if problems.is_empty() && findings.is_empty() => Ok(resolved),
             other => {
                 let findings = other.into_iter().flat_map(|(_, findings)| findings);
@@ -122,7 +143,8 @@ impl Layers {
         let first = sweep::point(&self.axes, 0);
         let scenario = |variant: &String| {
             let tree = self.variant(variant).tree(&first, &[]);
-            resolve(tree, &self.named, &mut Vec::new()).map(|(resolved, _)| resolved.scenario)
+            resolve(tree, &self.named, Depth::Settings, &mut Vec::new())
+                .map(|(resolved, _)| resolved.scenario)
         };
         let scenarios: Vec<Scenario> = self.variants.keys().filter_map(scenario).collect();
         let is_set = |path: &str| self.overrides.iter().any(|change| change.path == path);
@@ -152,7 +174,7 @@ impl Layers {
             if problems.len() > ENOUGH {
                 check_alone(iter::once((Vec::new(), patch.clone())), problems);
             } else if let Some((_, findings)) =
-                resolve(self.variant(variant).tree(&first, &[]), &self.named, problems)
+                resolve(self.variant(variant).tree(&first, &[]), &self.named, Depth::Whole, problems)
             {
                 let lasting = findings.into_iter().filter(|finding| !finding.swept);
                 problems.extend(lasting.map(|finding| finding.problem));
@@ -213,7 +235,12 @@ fn without_training(tree: &Node) -> Option<Node> {
 }
 
 /// Types and checks the settings of one run. `None` when they are past repair.
-fn resolve(tree: Node, named: &Named, problems: &mut Vec<Problem>) -> Option<(Resolved, Vec<Finding>)> {
+fn resolve(
+    tree: Node,
+    named: &Named,
+    depth: Depth,
+    problems: &mut Vec<Problem>,
+) -> Option<(Resolved, Vec<Finding>)> {
     let before = problems.len();
     let tree = named.presets.below(tree, problems);
     let whole = without_training(&tree);
@@ -221,7 +248,7 @@ fn resolve(tree: Node, named: &Named, problems: &mut Vec<Problem>) -> Option<(Re
     // It is nothing that could be wrong.
     decoded.examples.extend(whole.map(|_| vec![TRAINING.to_owned()]));
     let mut scenario = decoded.value;
-    let read = problems.len() == before;
-    let (derived, findings) = check::check(&mut scenario, &tree, (&decoded.examples, read), named);
+    let buildable = depth == Depth::Whole && problems.len() == before;
+    let (derived, findings) = check::check(&mut scenario, &tree, (&decoded.examples, buildable), named);
     Some((Resolved { scenario, tree, derived }, findings))
 }

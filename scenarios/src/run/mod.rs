@@ -186,16 +186,12 @@ pub fn execute(
 ) -> Result<Summary, Refusal> {
     let plan = plan(experiment, options, &Sizing(progress))?;
     let variants = selected(experiment, options)?;
-    let points: Vec<Point> = experiment.points().collect();
     if let Some(search) = experiment.search() {
         let (runs, proof) = search::best(experiment, search, &variants, options, progress)?;
         let runs = picture::add(experiment, options, runs)?;
-        let planned = runs.len();
-        return Ok(Summary {
-            search: Some(proof),
-            ..summarise::summary(experiment, options, &variants, planned, runs)
-        });
+        return Ok(summarise::searched(experiment, options, &variants, proof, runs));
     }
+    let points: Vec<Point> = experiment.points().collect();
     progress.begin(plan.points * variants.len() as u64);
     let pairs: Vec<(&Point, &str)> =
         points.iter().flat_map(|point| variants.iter().map(move |&variant| (point, variant))).collect();

@@ -39,8 +39,11 @@ const FEW: usize = 16;
 /// What running an experiment takes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Plan {
-    /// Points of the sweep.
+    /// Points of the sweep, or of the space that is searched.
     pub points: u64,
+    /// True if the best of them is looked for, rather than all of them run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub searched: bool,
     /// Simulations: variants times points, times seeds.
     pub runs: u64,
     /// Runs that are impossible: their settings do not go together.
@@ -83,7 +86,7 @@ pub fn plan(experiment: &Experiment, options: &Options, progress: &dyn Progress)
     let variants = selected(experiment, options)?;
     let points = experiment.count();
     if experiment.search().is_some() {
-        return Ok(Plan { points, ..Plan::default() });
+        return Ok(Plan { points, searched: true, ..Plan::default() });
     }
     within(MAX_RUNS, points, variants.len())?;
     let points: Vec<Point> = experiment.points().take(points as usize).collect();

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use reports::Winners;
 use reports::finding::finding;
-use reports::summary::{Interrupted, Ratio, RunSummary, SCHEMA_VERSION, Summary};
+use reports::summary::{Interrupted, Ratio, RunSummary, SCHEMA_VERSION, SearchProof, Summary};
 
 use super::Options;
 use super::constants::{calibrations, constants};
@@ -63,6 +63,23 @@ pub(super) fn summary(
         resolved_scenario,
         variants: runs,
     }
+}
+
+/// The summary of a search: its best plans, the best first, and the proof.
+pub(super) fn searched(
+    experiment: &Experiment,
+    options: &Options,
+    variants: &[&str],
+    proof: SearchProof,
+    runs: Vec<RunSummary>,
+) -> Summary {
+    let finding = reports::searched::finding(&proof, &runs);
+    let planned = runs.len();
+    let mut summary = summary(experiment, options, variants, planned, runs);
+    if let Some((best, others)) = summary.variants.split_first_mut() {
+        others.iter_mut().for_each(|run| run.relative_to_first = Ratio::of(run, best));
+    }
+    Summary { search: Some(proof), finding, ..summary }
 }
 
 /// Tells of every run but those of the first variant how its time relates to that one's at the same point.

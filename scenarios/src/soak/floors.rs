@@ -10,7 +10,7 @@ use crate::plans;
 const ROUNDING: f64 = 1e-9;
 
 /// Every run below the floor of its plan.
-pub fn breaches(experiment: &Experiment, runs: &[RunSummary]) -> Vec<Breach> {
+pub(super) fn breaches(experiment: &Experiment, runs: &[RunSummary]) -> Vec<Breach> {
     let plans = experiment.points().flat_map(|point| {
         let variants: Vec<&str> = experiment.variants().collect();
         variants.into_iter().map(move |variant| (variant, point.clone()))

@@ -34,7 +34,7 @@ use crate::transfer::{Dispositions, Medium};
 use super::assemble::{self, assemble};
 use super::communicators::buffers;
 use super::deployment::Deployment;
-use super::floor::{Floor, Parts};
+use super::floor::{Floor, MemoryFloor, Parts};
 use super::grounds::Grounds;
 use super::launch::issue;
 use super::{Built, PlanError};
@@ -137,6 +137,17 @@ impl<'a> Deployed<'a> {
         let Self { laid, exchanges, updates, chain, deployment, .. } = &self;
         let parts = Parts { graph: &laid.graph, exchanges, chain: *chain, costs: &costs, memory: &memory };
         Ok(parts.floor(&deployment.pipelining, !updates.is_empty()))
+    }
+
+    /// The memory of each stage, where its states alone are more than one has.
+    pub(super) fn too_large(&self, hardware: &Hardware<'_>) -> Result<Option<Vec<MemoryFloor>>, PlanError> {
+        let job = self.job(hardware)?;
+        let buffers = vec![0; self.chain.stages as usize];
+        let memory = self.memory(&buffers, &job, &kinds(&job)?);
+        let floors = memory.iter().map(|stage| MemoryFloor { held: stage.held(), capacity: stage.capacity });
+        let floors: Vec<MemoryFloor> = floors.collect();
+        let too_large = floors.iter().any(|memory| memory.held > memory.capacity);
+        Ok(too_large.then_some(floors))
     }
 
     /// Applies the rewriters to its graph; its plan as far as that, and the copies that it has.

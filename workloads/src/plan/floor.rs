@@ -30,7 +30,7 @@ use crate::schedule::StageMemory;
 use super::timing::held;
 
 /// Time and memory that a plan takes at least, in whichever order it is executed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Floor {
     /// Of a step between two flushes.
     pub step: Time,

@@ -52,7 +52,7 @@ pub(super) type Derived = BTreeMap<Cow<'static, str>, String>;
 pub(super) fn check(
     scenario: &mut Scenario,
     tree: &Node,
-    (examples, read): (&[Path], bool),
+    (examples, buildable): (&[Path], bool),
     named: &Named,
 ) -> (Derived, Vec<Finding>) {
     let (derived, findings) = Default::default();
@@ -72,7 +72,7 @@ pub(super) fn check(
     }
     check.techniques(scenario);
     check.noise(scenario);
-    if read {
+    if buildable {
         check.buildable(scenario);
     }
     (check.derived, check.findings)

@@ -7,7 +7,7 @@ use workloads::model::transformer::Transformer as Dimensions;
 use workloads::passes::Techniques;
 
 use crate::plans;
-use crate::schema::{Count, Scenario};
+use crate::schema::{Count, Scenario, Transformer};
 use crate::text::node::{Layer, Node, Value};
 use crate::text::source::{Mark, Sources};
 use crate::text::yaml;
@@ -104,7 +104,7 @@ impl Sizes {
             gpus: plans::machine::of(scenario).ok()?.gpus().into(),
             batch: scenario.training.global_batch.map(Count::get),
             sequence: scenario.training.sequence.map_or(1, Count::get),
-            model: scenario.model.transformer().map(|model| model.dimensions()),
+            model: scenario.model.transformer().map(Transformer::dimensions),
         })
     }
 

@@ -113,6 +113,11 @@ const EXAMPLE: &str =
     "write `search: { over: { parallelism: auto, training.micro_batch: auto, techniques: [recompute] } }`";
 
 impl Search {
+    /// Time after which it ends with what it has found.
+    pub fn budget(&self) -> Option<std::time::Duration> {
+        self.settings.budget.map(|budget| std::time::Duration::from_nanos(budget.picoseconds() / 1000))
+    }
+
     /// The axes that are written out; the others are noted with their places.
     fn axes(&mut self, over: &Map, problems: &mut Vec<Problem>) -> Vec<Axis> {
         let mut written = Map::new();

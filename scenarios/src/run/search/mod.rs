@@ -21,7 +21,6 @@ use reports::summary::{RunSummary, SearchProof};
 
 use super::one;
 use super::outcomes::fingerprint;
-use super::plan::rule;
 use super::{Options, Progress, Refusal, failure};
 use crate::experiment::{Experiment, Objective, Search, Variant};
 use crate::plans;
@@ -138,7 +137,7 @@ impl Space<'_> {
 
     fn scenario(&self, group: &Group, member: usize) -> Result<Scenario, Vec<String>> {
         let point = self.experiment.point(group.members[member]);
-        let resolved = self.merged[group.variant].at(&point);
+        let resolved = self.merged[group.variant].unbuilt_at(&point);
         resolved.map(|resolved| resolved.scenario).map_err(|infeasible| infeasible.reasons)
     }
 
@@ -150,7 +149,10 @@ impl Space<'_> {
         let unit = self.unit(&scenario);
         match plans::floor(&scenario) {
             Err(error) => Told::Impossible(vec![error.to_string()]),
-            Ok(None) => Told::Priced(Priced { bound: 0.0, work: None }),
+            Ok(None) => match plans::check(&scenario) {
+                Err(error) => Told::Impossible(vec![error.to_string()]),
+                Ok(()) => Told::Priced(Priced { bound: 0.0, work: None }),
+            },
             Ok(Some(floor)) => {
                 let lacking = floor.memory.iter().map(|memory| memory.held.saturating_sub(memory.capacity));
                 match lacking.max().unwrap_or(0) {
@@ -254,7 +256,7 @@ impl State {
     ) -> Result<(), Refusal> {
         let (group, member) = open.what.place();
         match told {
-            Told::Impossible(reasons) => self.tally.impossible(reasons.iter().map(|reason| rule(reason))),
+            Told::Impossible(reasons) => self.tally.impossible(&reasons),
             Told::Short(bytes) => {
                 self.tally.short_of_memory += 1;
                 let least = self.least_short.is_none_or(|(least, _)| bytes < least);
@@ -318,7 +320,7 @@ impl State {
             .map(|limit| limit.text.as_str())
             .collect();
         if !broken.is_empty() {
-            self.tally.broken(broken.into_iter());
+            self.tally.broken(&broken);
             return;
         }
         let objective = match search.settings.minimise {

@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 use reports::summary::{Broken, SearchProof};
 
 use crate::experiment::Objective;
+use crate::run::plan::rule;
 use crate::schema::word;
 
 /// Counts of plans.
@@ -18,26 +19,26 @@ pub(super) struct Tally {
     pub(super) did_not_fit: u64,
     pub(super) left: u64,
     impossible: u64,
-    reasons: IndexMap<String, u64>,
-    broken: IndexMap<String, u64>,
+    /// By rule, in the words of the first plan that breaks it.
+    reasons: IndexMap<String, Broken>,
+    broken: IndexMap<String, Broken>,
 }
 
 impl Tally {
-    /// Counts a plan that breaks these rules.
-    pub(super) fn impossible(&mut self, rules: impl Iterator<Item = String>) {
+    /// Counts a plan that cannot be built, for these reasons.
+    pub(super) fn impossible(&mut self, reasons: &[String]) {
         self.impossible += 1;
-        rules.for_each(|rule| *self.reasons.entry(rule).or_default() += 1);
+        reasons.iter().for_each(|reason| count(&mut self.reasons, rule(reason), reason));
     }
 
     /// Counts a plan that breaks these limits.
-    pub(super) fn broken<'a>(&mut self, limits: impl Iterator<Item = &'a str>) {
-        limits.for_each(|limit| *self.broken.entry(limit.to_owned()).or_default() += 1);
+    pub(super) fn broken(&mut self, limits: &[&str]) {
+        limits.iter().for_each(|limit| count(&mut self.broken, (*limit).to_owned(), limit));
     }
 
     pub(super) fn proof(self, minimise: Objective, gap: Option<f64>) -> SearchProof {
-        let all = |rules: IndexMap<String, u64>| {
-            let mut rules: Vec<Broken> =
-                rules.into_iter().map(|(rule, plans)| Broken { rule, plans }).collect();
+        let all = |rules: IndexMap<String, Broken>| {
+            let mut rules: Vec<Broken> = rules.into_values().collect();
             rules.sort_by_key(|broken| Reverse(broken.plans));
             rules
         };
@@ -57,4 +58,8 @@ impl Tally {
             gap,
         }
     }
+}
+
+fn count(rules: &mut IndexMap<String, Broken>, rule: String, words: &str) {
+    rules.entry(rule).or_insert_with(|| Broken { rule: words.to_owned(), plans: 0 }).plans += 1;
 }

@@ -15,7 +15,7 @@ use crate::model::transformer::{Block, Collective, Operator, Work, beside};
 use self::visits::Tensors;
 
 /// A model on its stages.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Laid {
     pub(crate) graph: OpGraph,
     /// By [`OperatorId`], what it reads again.

@@ -1,0 +1,121 @@
+//! A search in words: the plan that was found, the proof, and plans that nobody can tell from it.
+
+use crate::naming::shortest;
+use crate::quantity;
+use crate::ranking::Speed;
+use crate::summary::{RunSummary, SearchProof};
+use crate::wording::said;
+
+/// The answer of a search in one sentence; `runs` are its best plans, or the one that lacks least.
+pub fn finding(proof: &SearchProof, runs: &[RunSummary]) -> String {
+    let plans = quantity::count(proof.plans as f64);
+    let stopped = if proof.left > 0 { "so far " } else { "" };
+    let Some((best, gap)) = runs.first().zip(proof.gap) else {
+        let closest = runs.first().and_then(|run| run.failure.as_ref()?.short_bytes);
+        let closest = closest.map(|short| format!("; the closest lacks {}", quantity::bytes(short)));
+        return format!("{stopped}none of {plans} plans fits{}.", closest.unwrap_or_default());
+    };
+    let speed = Speed::of(std::slice::from_ref(best));
+    let rate = speed.value(best).map(|value| format!("{}, ", speed.text(value))).unwrap_or_default();
+    let step = best.step_time().map(quantity::seconds).unwrap_or_default();
+    let proven = match gap {
+        0.0 => "proven to be the best".to_owned(),
+        gap => format!("proven within {}", quantity::percent(gap)),
+    };
+    format!("{stopped}best of {plans} plans: {} ({rate}{step} a step), {proven}.", setting(best))
+}
+
+/// Settings of a plan: `tensor 8, micro-batch 2, recompute full`.
+fn setting(run: &RunSummary) -> String {
+    let paths: Vec<&str> = run.point.keys().map(String::as_str).collect();
+    let told = run.point.iter().filter(|(_, value)| !["none", "false", "1"].contains(&value.as_str()));
+    let told = told.map(|(path, value)| {
+        let name = shortest(path, &paths);
+        match value.as_str() {
+            "true" | "{}" => name,
+            value => format!("{name} {}", said(value)),
+        }
+    });
+    match told.collect::<Vec<_>>().join(", ") {
+        plain if plain.is_empty() => run.variant.clone(),
+        settings => settings,
+    }
+}
+
+/// Plans by what became of them, those of which there are none left out.
+pub(crate) fn outcomes(proof: &SearchProof) -> Vec<(String, u64)> {
+    let &SearchProof { impossible, short_of_memory, slower, equal, fit, did_not_fit, left, .. } = proof;
+    let all = [
+        ("settings that do not go together", impossible),
+        ("memory too small before anything is put in order", short_of_memory),
+        ("slower by their bound", slower),
+        ("equal to another plan", equal),
+        ("simulated, memory too small", did_not_fit),
+        ("simulated, fit", fit),
+        ("not looked at", left),
+    ];
+    all.into_iter().filter(|(_, plans)| *plans > 0).map(|(what, plans)| (what.to_owned(), plans)).collect()
+}
+
+/// Rules and limits that plans break, the most frequent of each first.
+pub(crate) fn broken(proof: &SearchProof) -> impl Iterator<Item = (&str, u64)> {
+    let (limits, rules) = (proof.broken.iter(), proof.reasons.iter());
+    limits.chain(rules).map(|broken| (broken.rule.as_str(), broken.plans))
+}
+
+/// Advice where the best plan cannot be told from others: their difference is within its interval.
+pub(crate) fn ties(runs: &[RunSummary]) -> Option<String> {
+    let within = |run: &&RunSummary| run.relative_to_first.is_some_and(|ratio| ratio.interval[0] <= 1.0);
+    match runs.iter().skip(1).filter(within).count() {
+        0 => None,
+        count => Some(format!(
+            "{count} of the {} plans below the best may be as fast: their difference is within its interval. \
+             Measure the first {}.",
+            runs.len() - 1,
+            (count + 1).min(3)
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use indexmap::IndexMap;
+
+    use super::*;
+    use crate::summary::Ratio;
+
+    fn run(tensor: &str, step: f64, interval: Option<[f64; 2]>) -> RunSummary {
+        let point = [("parallelism.tensor", tensor), ("techniques.recompute", "none")];
+        RunSummary {
+            variant: "base".to_owned(),
+            point: point.into_iter().map(|(path, value)| (path.to_owned(), value.to_owned())).collect(),
+            fits: true,
+            step_time_s: Some(step),
+            relative_to_first: interval.map(|interval| Ratio { ratio: step, interval }),
+            ..RunSummary::default()
+        }
+    }
+
+    #[test]
+    fn the_best_plan_is_told_with_its_proof() {
+        let proof =
+            SearchProof { plans: 1920, fit: 2, slower: 1918, gap: Some(0.004), ..SearchProof::default() };
+        let runs = [run("8", 2.0, None), run("4", 2.1, Some([0.98, 1.1])), run("2", 2.2, Some([1.02, 1.2]))];
+        assert_eq!(
+            finding(&proof, &runs),
+            "best of 1.92 k plans: tensor 8 (2.00 s a step), proven within 0.400 %."
+        );
+        assert_eq!(
+            ties(&runs).as_deref(),
+            Some(
+                "1 of the 2 plans below the best may be as fast: their difference is within its interval. \
+                 Measure the first 2."
+            )
+        );
+        assert_eq!(outcomes(&proof).iter().map(|(_, plans)| plans).sum::<u64>(), 1920);
+        let none = SearchProof { gap: None, ..proof };
+        assert_eq!(finding(&none, &[]), "none of 1.92 k plans fits.");
+        let plain = RunSummary { point: IndexMap::new(), ..run("1", 1.0, None) };
+        assert_eq!(setting(&plain), "base");
+    }
+}
