@@ -33,6 +33,7 @@ mod presets;
 mod programs;
 mod remedies;
 mod schema;
+mod searches;
 mod support;
 mod traffic;
 mod transformers;

@@ -1,0 +1,153 @@
+//! A search finds what running every plan of its space finds, and proves it.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use reports::summary::{SearchProof, Summary};
+
+use crate::memory_plans::cases;
+use crate::support::{read, run};
+
+/// Random spaces; `FORETRAIN_CASES` says how many.
+const CASES: usize = 4;
+
+/// Axes, of which spaces have some.
+const AXES: [&str; 11] = [
+    "parallelism.tensor: [1, 2, 4]",
+    "parallelism.pipeline: [1, 2, 4, 8]",
+    "training.micro_batch: [1, 2, 4, 8, 16]",
+    "parallelism.schedule: [1f1b, gpipe, zb-h1, { interleaved: { chunks: 2 } }]",
+    "parallelism.sharding: [none, optimizer, gradients, parameters]",
+    "techniques.recompute: [none, { mode: selective }, { mode: full }]",
+    "techniques.activation_offload: [none, {}]",
+    "parallelism.sequence_parallel: [true, false]",
+    "parallelism.overlap_gradient_reduce: [none, {}]",
+    "parallelism.data: [1, 2, 4, 8]",
+    "parallelism.placement: [sequential, copy-after-copy]",
+];
+const AXES_OF_SPACE: usize = 4;
+
+/// A small model, and axes to search or sweep over.
+fn space(number: u64) -> (String, String) {
+    let mut random = ChaCha8Rng::seed_from_u64(number);
+    let mut one = |choices: &[&'static str]| choices[random.random_range(0..choices.len())];
+    let machine = one(&[
+        "node: { name: dgx-1v-16g }",
+        "node: { name: epyc-pcie-8x }",
+        "cluster: { node: dgx-a100-40g, count: 2, fabric: hdr200-fat-tree }",
+    ]);
+    let (layers, hidden) = (one(&["8", "16"]), one(&["512", "1024", "2048", "4096"]));
+    let (batch, sequence) = (one(&["16", "32", "64"]), one(&["512", "1024"]));
+    let settings = format!(
+        "name: space {number}
+machine: {{ {machine} }}
+model: {{ transformer: {{ layers: {layers}, hidden: {hidden}, heads: 16, vocabulary: 32000, max_positions: 1024 }} }}
+training: {{ micro_batch: 2, global_batch: {batch}, sequence: {sequence}, precision: fp16-mixed }}
+parallelism: {{ idle: allow }}
+"
+    );
+    let mut axes: Vec<&str> = AXES.to_vec();
+    while axes.len() > AXES_OF_SPACE {
+        axes.swap_remove(random.random_range(0..axes.len()));
+    }
+    (settings, axes.join(", "))
+}
+
+/// Every plan of the space, run, and what a search with this gap finds.
+fn both(number: u64, gap: &str) -> Option<(Summary, Summary)> {
+    let (settings, axes) = space(number);
+    // The first point of a space may be one that cannot be read alone.
+    let swept = read(&format!("{settings}sweep: {{ {axes} }}\n"), &[]).ok()?;
+    let searched = read(&format!("{settings}search: {{ over: {{ {axes} }}, gap: {gap} }}\n"), &[]);
+    let searched = searched.unwrap_or_else(|failure| panic!("{failure}"));
+    let impossible = |refusal: scenarios::run::Refusal| assert!(refusal.to_string().contains("possible"));
+    let swept = scenarios::run::execute(&swept, &crate::support::options(), &scenarios::run::Unwatched);
+    let swept = swept.map_err(impossible).ok()?;
+    Some((swept, run(&searched)))
+}
+
+fn best(summary: &Summary) -> Option<f64> {
+    summary.variants.iter().filter_map(|run| run.step_time()).reduce(f64::min)
+}
+
+fn all(proof: &SearchProof) -> u64 {
+    let &SearchProof { impossible, short_of_memory, slower, equal, fit, did_not_fit, left, .. } = proof;
+    impossible + short_of_memory + slower + equal + fit + did_not_fit + left
+}
+
+#[test]
+fn a_search_finds_the_best_plan_of_its_space() {
+    for (number, gap, within) in (1..).zip(["0 %", "3 %"].into_iter().cycle()).map(|(number, gap)| {
+        (number, gap, if gap == "0 %" { 1.0 } else { 1.03 })
+    }).take(cases(CASES)) {
+        let Some((swept, searched)) = both(number, gap) else { continue };
+        let proof = searched.search.as_ref().expect("it searched");
+        let told = || format!("space {number}: {}\n{proof:?}", space(number).1);
+        assert_eq!(all(proof), proof.plans, "{}", told());
+        assert_eq!(proof.plans, swept.variants.len() as u64, "{}", told());
+        let (Some(best), Some(found)) = (best(&swept), best(&searched)) else {
+            assert!(best(&swept).is_none() && proof.gap.is_none() && proof.fit == 0, "{}", told());
+            continue;
+        };
+        assert!(found <= best * within, "{found} s, and yet {best} s: {}", told());
+        let gap = proof.gap.expect("something fits");
+        assert!(best * (1.0 + gap) >= found * (1.0 - 1e-12), "{found} s, {best} s: {}", told());
+        assert_eq!(searched.variants[0].step_time(), Some(found), "the best comes first");
+    }
+}
+
+const GPT: &str = "name: test
+machine: { node: { name: dgx-a100-40g } }
+model: { transformer: { layers: 12, hidden: 1024, heads: 12, vocabulary: 32000, max_positions: 1024 } }
+training: { global_batch: 24, micro_batch: 1, sequence: 1024, precision: fp16-mixed }
+";
+
+#[test]
+fn auto_stands_for_divisors_of_gpus_heads_layers_and_samples() {
+    let values = |over: &str, path: &str| {
+        let experiment = read(&format!("{GPT}search: {{ over: {{ {over} }} }}\n"), &[]);
+        let experiment = experiment.unwrap_or_else(|failure| panic!("{failure}"));
+        let mut values: Vec<String> = Vec::new();
+        for point in experiment.points() {
+            let value = point.values()[path].clone();
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        values.join(" ")
+    };
+    assert_eq!(values("parallelism: auto", "parallelism.tensor"), "1 2 4");
+    assert_eq!(values("parallelism: auto", "parallelism.pipeline"), "1 2 4");
+    assert_eq!(values("training.micro_batch: auto", "training.micro_batch"), "1 2 3 4 6 8 12 24");
+    assert_eq!(values("techniques: [recompute, bpipe]", "techniques.bpipe"), "none {}");
+    let recompute = values("techniques.recompute: auto", "techniques.recompute");
+    assert!(recompute.starts_with("none {mode: selective}"), "{recompute}");
+}
+
+#[test]
+fn a_limit_leaves_out_what_breaks_it() {
+    let search = |limits: &str| {
+        let text = format!(
+            "{GPT}search: {{ over: {{ training.micro_batch: [1, 4, 24], techniques: [recompute] }}, gap: 0 %, {limits} }}\n"
+        );
+        run(&read(&text, &[]).unwrap_or_else(|failure| panic!("{failure}")))
+    };
+    let free = search("keep: 20");
+    let peak = |summary: &Summary| summary.variants[0].worst_device().map(|device| device.peak_bytes);
+    let bytes = peak(&free).expect("it has memory");
+    let limited = search(&format!("keep: 20, subject_to: ['peak_memory <= {} B']", bytes - 1));
+    assert!(peak(&limited).is_some_and(|peak| peak < bytes));
+    assert!(best(&limited) >= best(&free));
+    let proof = limited.search.expect("it searched");
+    assert!(proof.broken.iter().all(|broken| broken.plans > 0) && !proof.broken.is_empty());
+    let never = search("subject_to: ['gpus <= 4']").search.expect("it searched");
+    assert_eq!((never.gap, never.broken[0].plans), (None, never.fit));
+}
+
+#[test]
+fn nothing_that_fits_is_told_with_what_lacks_least() {
+    let text = GPT.replace("layers: 12, hidden: 1024", "layers: 96, hidden: 12288");
+    let text = format!("{text}search: {{ over: {{ training.micro_batch: [1, 2] }} }}\n");
+    let summary = run(&read(&text, &[]).unwrap_or_else(|failure| panic!("{failure}")));
+    assert!(summary.finding.starts_with("none of 2.00 plans fits; the closest lacks"), "{}", summary.finding);
+    assert_eq!(summary.search.map(|proof| proof.short_of_memory), Some(2));
+}
