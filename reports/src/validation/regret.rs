@@ -10,7 +10,7 @@
 //! one counts as picked. A plan that was measured twice is two plans.
 //!
 //! Beside ours stands a rule of thumb that needs no simulator: as many data ranks as fit, then the
-//! largest micro-batch. Every measured plan fits, and of plans that the rule leaves open the fastest
+//! largest micro-batch. Every measured plan fits. Of plans that the rule leaves open the fastest
 //! counts, so that the rule looks no worse than it is.
 
 use std::cmp::Reverse;
@@ -100,7 +100,7 @@ pub struct MeasuredPlan {
     pub measured: f64,
     /// Our prediction of it; none where there is none.
     pub predicted: Option<f64>,
-    /// Data ranks and sequences in a micro-batch, by which the rule goes; a batch that is not told is 0.
+    /// Data ranks and sequences of a micro-batch, for the rule; 0 where the latter is not told.
     #[serde(skip)]
     pub ranks_and_micro_batch: Option<[u64; 2]>,
 }

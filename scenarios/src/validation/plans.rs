@@ -28,7 +28,8 @@ pub(super) struct SameWork {
     micro_batch: Option<String>,
 }
 
-/// Regret over all rows of the table, also over those that do not judge errors ([`OneOf`](super::one_of::OneOf)).
+/// Regret over all rows of the table, with those that do not judge errors
+/// ([`OneOf`](super::one_of::OneOf)).
 ///
 /// `judged` holds the figures of every row, in the order of the table. `None`: the set does not say
 /// which rows do the same work.
