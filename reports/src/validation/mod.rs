@@ -8,6 +8,7 @@ mod evidence;
 mod intervals;
 mod page;
 mod pairs;
+mod regret;
 mod speedups;
 mod statistics;
 pub mod terminal;
@@ -22,6 +23,7 @@ pub use evidence::{ByInput, ByShare};
 pub use intervals::Intervals;
 pub use page::write as html;
 pub use pairs::{Pairs, pairs};
+pub use regret::{MeanAndWorst, MeasuredPlan, PlanGroup, Regret, RegretSummary};
 pub use speedups::Speedups;
 pub use statistics::Statistics;
 
@@ -61,6 +63,8 @@ pub struct SetResult {
     pub intervals: Option<Intervals>,
     /// Coverage of differences between rows of one model on one machine.
     pub pairs: Option<Pairs>,
+    /// Regret of picking plans by prediction, where rows say which of them do the same work.
+    pub regret: Option<Regret>,
 }
 
 /// Rows that are judged together.
@@ -229,6 +233,16 @@ impl Validation {
             lines.push(of("all steps", all, self.pairs.as_ref()) + &most);
         }
         lines
+    }
+
+    /// A line for each set with plans to pick from, and one that names the sets with too few.
+    fn regrets_in_words(&self) -> Vec<String> {
+        let known = || self.sets.iter().filter_map(|set| Some((&set.name, set.regret.as_ref()?)));
+        let line = |(name, regret): (&String, &Regret)| Some(format!("{name}: {}", regret.in_words()?));
+        let few = |(name, regret): (&String, &Regret)| regret.too_few_in_words(name);
+        let few: Vec<String> = known().filter_map(few).collect();
+        let few = (!few.is_empty()).then(|| format!("too few plans do the same work in {}", few.join(", ")));
+        known().filter_map(line).chain(few).collect()
     }
 
     /// Every part with its set.

@@ -7,7 +7,7 @@ use indexmap::IndexSet;
 use maud::{Markup, html};
 
 use super::terminal::{figures, first_reading, judged as figures_of};
-use super::{Part, Row, SetResult, Unit, Validation};
+use super::{Part, Regret, Row, SetResult, Unit, Validation, label};
 use crate::html::{document, figure};
 use crate::plots::PlotError;
 use crate::plots::agreement::{self, Cloud};
@@ -61,6 +61,17 @@ fn render(validation: &Validation) -> Result<Markup, PlotError> {
                      their times."
                 }
                 ul { @for line in &intervals { li { (line) } } }
+            }
+            @let regrets = validation.regrets_in_words();
+            @if !regrets.is_empty() {
+                h2 { "What does a pick by prediction cost?" }
+                p.aid {
+                    "Rows that do the same work are plans to pick from. Regret is the measured time of the plan that we predict \
+                     to be fastest over the best measured time, less one. A plan that we give no time is not picked, but it may be \
+                     the best. The rule takes most data ranks, then the largest micro-batch, then the best measured of \
+                     what is left open. τ within a group tells the order of all its plans."
+                }
+                ul { @for line in &regrets { li { (line) } } }
             }
             p.fine { "The same again: " code { (validation.reproduce) } }
             @for section in sections { (section) }
@@ -126,6 +137,7 @@ fn section(set: &SetResult) -> Result<Markup, PlotError> {
             @if let Some(known) = &set.best_known { p.fine { "Best known: " (known) } }
             @for source in &set.sources { p.fine { "Data: " (source) } }
             @for plot in &plots { (figure("How close are predictions to measurements?", aid, &legend, plot)) }
+            @if let Some(regret) = &set.regret { (groups(regret)) }
             @for part in &set.parts { (details(part)) }
         }
     })
@@ -153,6 +165,40 @@ fn agreement_of(set: &SetResult, unit: Unit, colours: &Categories) -> Result<Mar
 fn cloud(part: &Part) -> Cloud {
     let pairs = part.rows.iter().map(|row| (row.measured, row.predicted)).collect();
     Cloud { name: part.name.clone(), pairs }
+}
+
+/// Every group of plans, the one in which the pick costs most first.
+fn groups(regret: &Regret) -> Markup {
+    let share = |value: Option<f64>| value.map_or(quantity::NONE.to_owned(), quantity::percent);
+    let ruled = regret.groups.iter().any(|group| group.most_data_ranks.is_some());
+    html! {
+        @if let Some(summary) = regret.in_words() {
+            h3 { "Picks by prediction" }
+            p {
+                "Picking the plan that we predict to be fastest, instead of the one that was measured fastest, costs " (summary) "."
+            }
+            details {
+                summary { "Each group of plans" }
+                div.wide { table {
+                    thead { tr {
+                        th.number { "regret" } th.number { "best of 3" } @if ruled { th.number { "rule" } }
+                        th.number { "τ" } th.number { "plans" } th { "work" } th { "picked" } th { "best" }
+                    } }
+                    tbody { @for group in &regret.groups { tr {
+                        td.number { (quantity::percent(group.regret)) }
+                        td.number { (quantity::percent(group.best_of_three)) }
+                        @if ruled { td.number { (share(group.most_data_ranks)) } }
+                        td.number { (group.kendall_tau.map_or(quantity::NONE.to_owned(), |tau| format!("{tau:.2}"))) }
+                        td.number { (group.plans) }
+                        td { (label(&group.work)) }
+                        @let [picked, best] = group.picked_and_best();
+                        td title=(group.picked.place) { (picked) }
+                        td title=(group.best.place) { @if group.regret > 0.0 { (best) } @else { "the same" } }
+                    } } }
+                } }
+            }
+        }
+    }
 }
 
 fn details(part: &Part) -> Markup {

@@ -2,13 +2,15 @@
 
 use std::io::{self, Write};
 
-use super::{Part, Row, SetResult, Statistics, Validation};
+use super::{Part, PlanGroup, Row, SetResult, Statistics, Validation, label};
 use crate::quantity;
 use crate::state;
 use crate::terminal::{Style, clean, grid, numeric};
 
 /// Reasons of a part that are told; all rows are in the files.
 const REASONS_MAX: usize = 3;
+/// Groups of plans that are told of a set; the page has all.
+const GROUPS_MAX: usize = 3;
 
 /// Writes the sets for people.
 ///
@@ -48,6 +50,14 @@ pub fn write(out: &mut impl Write, validation: &Validation, style: Style) -> io:
         &validation.intervals_in_words(),
         style,
     )?;
+    let mut regrets = validation.regrets_in_words();
+    regrets.extend(validation.sets.iter().flat_map(costliest));
+    section(
+        out,
+        "regret: what the plan that we predict to be fastest takes beyond the best",
+        &regrets,
+        style,
+    )?;
     let verdicts: Vec<String> =
         validation.parts().flat_map(|(set, part)| verdicts(&set.name, part)).collect();
     section(out, "verdicts on memory, with each wrong one", &verdicts, style)?;
@@ -62,6 +72,17 @@ pub fn write(out: &mut impl Write, validation: &Validation, style: Style) -> io:
     let left_out: Vec<String> =
         validation.parts().flat_map(|(set, part)| left_out(&set.name, part)).collect();
     section(out, "rows that were not judged", &left_out, style)
+}
+
+/// Groups of plans in which the pick costs most, with the pick and the best.
+fn costliest(set: &SetResult) -> Vec<String> {
+    let groups = set.regret.iter().flat_map(|regret| &regret.groups);
+    let told = |group: &PlanGroup| {
+        let [picked, best] = group.picked_and_best();
+        let (regret, work) = (quantity::percent(group.regret), label(&group.work));
+        format!("{}: {regret} at {work}\n    picked {picked}\n    best   {best}", set.name)
+    };
+    groups.filter(|group| group.regret > 0.0).take(GROUPS_MAX).map(told).collect()
 }
 
 /// [`figures`] of a part; of verdicts the share of wrong ones and the bias.

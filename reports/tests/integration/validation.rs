@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use reports::summary::{CommonError, Uncertainty};
 use reports::terminal::Style;
 use reports::validation::{
-    self, Intervals, LeftOut, Pairs, Part, Row, SetResult, Tolerance, Unit, Validation,
+    self, Intervals, LeftOut, MeasuredPlan, Pairs, Part, Regret, Row, SetResult, Tolerance, Unit, Validation,
 };
 
 #[test]
@@ -35,6 +35,10 @@ fn the_page_has_a_plot_and_the_words_of_the_set() {
         "no room",
         "Best known: 8 %",
         "tiny.csv, MIT",
+        "25.0 % on average, 25.0 % at worst in 1 group of 4.0 plans",
+        "data 2, tensor 4: 1.25 s, ours 1.10 s",
+        "&lt;7b&gt;",
+        "smaller (at most 2)",
     ] {
         assert!(page.contains(expected), "{expected}");
     }
@@ -104,9 +108,33 @@ fn tiny() -> Validation {
         best_known: Some("8 %".to_owned()),
         intervals: Intervals::of(all()),
         pairs: Pairs::of(all(), &["gpus".to_owned()]),
+        regret: Some(Regret::new(plans())),
         parts,
     };
-    Validation::new("0.0.0".to_owned(), "foretrain validate tiny".to_owned(), vec![set])
+    let smaller = SetResult {
+        name: "smaller".to_owned(),
+        regret: Some(Regret::new(plans().into_iter().take(2))),
+        ..SetResult::default()
+    };
+    Validation::new("0.0.0".to_owned(), "foretrain validate tiny".to_owned(), vec![set, smaller])
+}
+
+/// Four plans of one model: the second is predicted fastest, the first was measured fastest.
+fn plans() -> Vec<MeasuredPlan> {
+    let cells = |cells: &[(&str, &str)]| {
+        cells.iter().map(|(column, cell)| ((*column).to_owned(), (*cell).to_owned())).collect()
+    };
+    let plan = |data: &str, tensor: &str, measured: f64, predicted: f64| MeasuredPlan {
+        place: format!("tiny.csv:{data}"),
+        work: cells(&[("model", "<7b>"), ("gpus", "8")]),
+        choices: cells(&[("data", data), ("tensor", tensor), ("pipeline", "1")]),
+        measured,
+        predicted: Some(predicted),
+        ranks_and_micro_batch: Some([data.parse().unwrap(), 0]),
+    };
+    let times = [(1.0, 1.2), (1.25, 1.1), (1.5, 1.6), (2.0, 1.7)];
+    let ranks = [("4", "2"), ("2", "4"), ("8", "1"), ("1", "8")];
+    ranks.iter().zip(times).map(|((data, tensor), (ours, theirs))| plan(data, tensor, ours, theirs)).collect()
 }
 
 /// Verdicts on memory are counted, and each wrong one is told with what it rests on.

@@ -16,6 +16,7 @@ mod fits;
 mod kernels;
 pub mod on_device;
 mod one_of;
+mod plans;
 mod set;
 mod settings;
 mod step_errors;
@@ -144,6 +145,11 @@ fn judged(name: &str, set: &Set, progress: &dyn Progress) -> Option<Vec<Judged>>
 }
 
 fn result(name: &str, set: &Set, sources: Vec<String>, judged: Vec<Judged>) -> SetResult {
+    let regret = set.steps().and_then(|steps| plans::regret(steps, &judged));
+    let judged = match set.steps().and_then(|steps| steps.one_of.as_ref()) {
+        Some(one_of) => one_of.each(judged),
+        None => judged,
+    };
     let mut parts: IndexMap<String, (Vec<Row>, Vec<LeftOut>)> = IndexMap::new();
     for Judged { part, place, inputs, row } in judged {
         let explanation = set.explanation(&part, &inputs);
@@ -163,6 +169,7 @@ fn result(name: &str, set: &Set, sources: Vec<String>, judged: Vec<Judged>) -> S
     });
     let parts: Vec<Part> = parts.collect();
     let rows = || parts.iter().flat_map(|part| &part.rows);
+    let alike = set.steps().and_then(|steps| steps.alike.as_ref());
     // Peaks of memory beside steps are told by part.
     let has_steps = rows().any(|row| row.uncertainty.is_some());
     SetResult {
@@ -172,7 +179,8 @@ fn result(name: &str, set: &Set, sources: Vec<String>, judged: Vec<Judged>) -> S
         protocol: set.protocol.trim().to_owned(),
         best_known: set.best_known.clone(),
         intervals: Intervals::of(rows().filter(|row| !has_steps || row.uncertainty.is_some())),
-        pairs: set.alike().and_then(|alike| Pairs::of(rows(), alike)),
+        pairs: alike.and_then(|alike| Pairs::of(rows(), alike)),
+        regret,
         parts,
     }
 }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::embedded;
 use super::on_device::Workloads;
 use super::one_of::OneOf;
+use super::plans::SameWork;
 use super::settings::Setting;
 use super::storage::StorageTable;
 use crate::expectation::Metric;
@@ -195,6 +196,8 @@ pub(super) struct Steps {
     pub(super) families: Option<String>,
     /// Columns in which rows of one model on one machine say the same: their differences are judged as well.
     pub(super) alike: Option<Vec<String>>,
+    /// Rows that are plans for the same work.
+    pub(super) same_work: Option<SameWork>,
 }
 
 /// Verdicts on memory.
@@ -356,17 +359,15 @@ impl Set {
 
     /// The set of rows that what is found of whole steps must not rest on, where one of these judges: its own, or its own family.
     pub(super) fn left_out(&self, name: &str, inputs: &IndexMap<String, String>) -> String {
-        let family = match &self.measurements {
-            Measurements::Steps(steps) => steps.families.as_ref().and_then(|column| inputs.get(column)),
-            _ => None,
-        };
+        let families = self.steps().and_then(|steps| steps.families.as_ref());
+        let family = families.and_then(|column| inputs.get(column));
         family.map_or_else(|| name.to_owned(), |family| format!("{name} {family}"))
     }
 
-    /// Columns in which rows of one model on one machine say the same.
-    pub(super) fn alike(&self) -> Option<&[String]> {
+    /// Its rows, if they become scenarios.
+    pub(super) fn steps(&self) -> Option<&Steps> {
         match &self.measurements {
-            Measurements::Steps(steps) => steps.alike.as_deref(),
+            Measurements::Steps(steps) => Some(steps),
             _ => None,
         }
     }

@@ -16,6 +16,11 @@ pub(super) struct Setting {
 }
 
 impl Setting {
+    /// Columns that it is made of.
+    pub(super) fn columns(&self) -> impl Iterator<Item = &String> {
+        [&self.column].into_iter().chain(&self.and)
+    }
+
     /// The value for a row, as YAML.
     ///
     /// # Errors

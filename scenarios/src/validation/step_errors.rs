@@ -70,7 +70,7 @@ struct Term {
 
 fn told(set: &SetResult) -> impl Iterator<Item = Told<'_>> {
     let file = embedded::set(&set.name);
-    let alike = file.as_ref().and_then(|file| file.alike().map(<[String]>::to_vec));
+    let alike = file.as_ref().and_then(|file| file.steps()?.alike.clone());
     set.parts.iter().flat_map(|part| &part.rows).filter_map(move |row| {
         let errors = row.uncertainty.as_ref()?;
         let weight = |name: &str| errors.errors.get(name).map_or(0.0, |error| error.weight);

@@ -35,11 +35,7 @@ pub(super) fn judged(title: &str, steps: &Steps, progress: &dyn Progress) -> Opt
         Some(judged)
     };
     let judged: Option<Vec<_>> = rows.par_iter().map(judge).collect();
-    let judged = judged?.into_iter().flatten().collect();
-    Some(match &steps.one_of {
-        Some(one_of) => one_of.each(judged),
-        None => judged,
-    })
+    Some(judged?.into_iter().flatten().collect())
 }
 
 /// The scenario that all rows change.
@@ -126,7 +122,7 @@ pub(super) fn inputs(steps: &Steps, cells: &IndexMap<String, String>) -> IndexMa
 }
 
 /// The measurement, in seconds, bytes or times.
-fn measurement(
+pub(super) fn measurement(
     cells: &IndexMap<String, String>,
     figure: &Measured,
 ) -> Result<(f64, validation::Unit), String> {

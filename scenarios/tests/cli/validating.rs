@@ -22,6 +22,26 @@ fn what_is_beyond_its_tolerance_ends_with_1_and_leaves_a_report() {
     assert_eq!(csv.out, sandbox.read("out/validate/results.csv"));
 }
 
+/// Regret stands beside errors in every format; sets with too few plans say so.
+#[test]
+fn the_cost_of_a_pick_is_told() {
+    let sandbox = Sandbox::new("validate-regret");
+    let answer = sandbox.run("validate simumax nemo --quiet");
+    for expected in ["simumax: ", " in 3 groups of 5.7 plans; ", "too few plans do the same work in nemo"] {
+        assert!(answer.out.contains(expected), "{expected}: {}", answer.out);
+    }
+    let page = sandbox.read("out/validate/report.html");
+    assert!(page.contains("Picks by prediction") && page.contains("Each group of plans"));
+    let results: serde_json::Value =
+        serde_json::from_str(&sandbox.read("out/validate/results.json")).expect("JSON");
+    let regret = |set: usize| &results["sets"][set]["regret"];
+    let (simumax, nemo) = (regret(0), regret(1));
+    assert_eq!((&simumax["summary"]["groups"], &nemo["largest_group"]), (&3.into(), &1.into()));
+    assert!(simumax["summary"]["picked"]["mean"].as_f64().is_some_and(|mean| mean >= 0.0));
+    assert_eq!(simumax["groups"][0]["work"]["num_gpus"], "8");
+    assert!(nemo["summary"].is_null() && nemo["groups"].as_array().is_some_and(Vec::is_empty));
+}
+
 #[test]
 fn wrong_names_are_told_and_nothing_is_written() {
     let sandbox = Sandbox::new("validate-wrong");

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use calibration::split;
 use hw_models::collectives::{COLLECTIVE_SPREADS, COLLECTIVE_SPREADS_HEADER, CollectiveSpreads};
-use reports::validation::{SetResult, Unit, Validation};
+use reports::validation::{Row, SetResult, Unit, Validation};
 use scenarios::run::Progress;
 use scenarios::run::step_spreads::STEP_SPREADS;
 use scenarios::validation::{Options, names, step_errors, title, validate};
@@ -166,6 +166,37 @@ fn runs_fit_where_they_ran_and_not_where_they_ran_out() {
     let rows =
         |name: &str| found().sets.iter().find(|set| set.name == name).map(|set| set.parts[0].rows.len());
     assert_eq!(rows("nemo"), Some(8));
+}
+
+/// Picks are those of the predictions, over all rows of a table, whether or not they judge errors.
+#[test]
+fn a_pick_is_the_plan_that_is_predicted_fastest() {
+    let of = |name: &str| found().sets.iter().find(|set| set.name == name).expect("it was asked for");
+    for set in &found().sets {
+        let Some(regret) = &set.regret else { continue };
+        assert_eq!(regret.summary.is_some(), !regret.groups.is_empty(), "{}", set.name);
+        assert!(regret.groups.is_sorted_by(|a, b| a.regret >= b.regret), "{}", set.name);
+        for group in &regret.groups {
+            assert!((4..=regret.largest_group).contains(&group.plans), "{}", group.picked.place);
+            assert!(0.0 <= group.best_of_three && group.best_of_three <= group.regret);
+            assert_eq!(group.regret == 0.0, group.picked.measured == group.best.measured);
+            assert!(group.most_data_ranks.is_none_or(|regret| regret >= 0.0));
+            assert!(group.kendall_tau.is_none_or(|tau| (-1.0..=1.0).contains(&tau)));
+        }
+    }
+    // All rows of one set judge errors as well; of the other 31 of 732 do.
+    let multi = of("vtrain-multi-node");
+    for group in &multi.regret.as_ref().expect("it has groups").groups {
+        let same = |row: &&Row| group.work.iter().all(|(column, cell)| row.inputs.get(column) == Some(cell));
+        let rows: Vec<&Row> = multi.parts[0].rows.iter().filter(same).collect();
+        assert_eq!(rows.len(), group.plans - group.unpredicted);
+        let least = |time: fn(&Row) -> f64| rows.iter().copied().map(time).min_by(f64::total_cmp);
+        assert_eq!(least(|row| row.predicted), group.picked.predicted);
+        assert_eq!(least(|row| row.measured), Some(group.best.measured));
+    }
+    let single = of("vtrain-single-node");
+    let plans: usize = single.regret.iter().flat_map(|regret| &regret.groups).map(|group| group.plans).sum();
+    assert!(plans > 600 && single.parts[0].rows.len() == 31, "{plans}");
 }
 
 #[test]
