@@ -76,9 +76,11 @@ fn all(proof: &SearchProof) -> u64 {
 
 #[test]
 fn a_search_finds_the_best_plan_of_its_space() {
-    for (number, gap, within) in (1..).zip(["0 %", "3 %"].into_iter().cycle()).map(|(number, gap)| {
-        (number, gap, if gap == "0 %" { 1.0 } else { 1.03 })
-    }).take(cases(CASES)) {
+    for (number, gap, within) in (1..)
+        .zip(["0 %", "3 %"].into_iter().cycle())
+        .map(|(number, gap)| (number, gap, if gap == "0 %" { 1.0 } else { 1.03 }))
+        .take(cases(CASES))
+    {
         let Some((swept, searched)) = both(number, gap) else { continue };
         let proof = searched.search.as_ref().expect("it searched");
         let told = || format!("space {number}: {}\n{proof:?}", space(number).1);
@@ -97,7 +99,7 @@ fn a_search_finds_the_best_plan_of_its_space() {
 
 const GPT: &str = "name: test
 machine: { node: { name: dgx-a100-40g } }
-model: { transformer: { layers: 12, hidden: 1024, heads: 12, vocabulary: 32000, max_positions: 1024 } }
+model: { transformer: { layers: 12, hidden: 768, heads: 12, vocabulary: 32000, max_positions: 1024 } }
 training: { global_batch: 24, micro_batch: 1, sequence: 1024, precision: fp16-mixed }
 ";
 
@@ -145,7 +147,7 @@ fn a_limit_leaves_out_what_breaks_it() {
 
 #[test]
 fn nothing_that_fits_is_told_with_what_lacks_least() {
-    let text = GPT.replace("layers: 12, hidden: 1024", "layers: 96, hidden: 12288");
+    let text = GPT.replace("layers: 12, hidden: 768", "layers: 96, hidden: 12288");
     let text = format!("{text}search: {{ over: {{ training.micro_batch: [1, 2] }} }}\n");
     let summary = run(&read(&text, &[]).unwrap_or_else(|failure| panic!("{failure}")));
     assert!(summary.finding.starts_with("none of 2.00 plans fits; the closest lacks"), "{}", summary.finding);

@@ -131,23 +131,34 @@ impl<'a> Deployed<'a> {
         let kinds = kinds(&job)?;
         let passes = list(&self.deployment.pipelining, Vec::new());
         let (_, copies) = self.rewritten(&job, &passes)?;
+        // Pricing takes longest, and what is too large needs no price.
+        if let Some(memory) = self.too_large(hardware)? {
+            return Ok(Floor { memory, ..Floor::default() });
+        }
         let priced = self.priced(&job, &kinds, hardware)?;
         let costs = self.costs(&priced, (&job, &kinds), hardware, copies.together)?;
-        let memory = self.memory(&priced.buffers, &job, &kinds);
+        let memory = self.memory_floors(&priced.buffers, &job, &kinds);
         let Self { laid, exchanges, updates, chain, deployment, .. } = &self;
-        let parts = Parts { graph: &laid.graph, exchanges, chain: *chain, costs: &costs, memory: &memory };
-        Ok(parts.floor(&deployment.pipelining, !updates.is_empty()))
+        let parts = Parts { graph: &laid.graph, exchanges, chain: *chain, costs: &costs };
+        Ok(Floor { memory, ..parts.floor(&deployment.pipelining, !updates.is_empty()) })
     }
 
-    /// The memory of each stage, where its states alone are more than one has.
+    /// The memory of each stage, where what is laid is more than one has; buffers of communicators,
+    /// which are priced, are not in it.
     pub(super) fn too_large(&self, hardware: &Hardware<'_>) -> Result<Option<Vec<MemoryFloor>>, PlanError> {
         let job = self.job(hardware)?;
         let buffers = vec![0; self.chain.stages as usize];
-        let memory = self.memory(&buffers, &job, &kinds(&job)?);
-        let floors = memory.iter().map(|stage| MemoryFloor { held: stage.held(), capacity: stage.capacity });
-        let floors: Vec<MemoryFloor> = floors.collect();
+        let floors = self.memory_floors(&buffers, &job, &kinds(&job)?);
         let too_large = floors.iter().any(|memory| memory.held > memory.capacity);
         Ok(too_large.then_some(floors))
+    }
+
+    fn memory_floors(&self, buffers: &[u64], job: &Job<'_>, kinds: &Kinds) -> Vec<MemoryFloor> {
+        let memory = self.memory(buffers, job, kinds);
+        let pipelining = &self.deployment.pipelining;
+        let floor =
+            |(stage, memory)| MemoryFloor::of((&self.laid.graph, self.chain), stage, memory, pipelining);
+        (0..).zip(&memory).map(floor).collect()
     }
 
     /// Applies the rewriters to its graph; its plan as far as that, and the copies that it has.

@@ -55,7 +55,6 @@ pub(super) struct Parts<'a> {
     pub(super) exchanges: &'a [Exchange],
     pub(super) chain: Chain,
     pub(super) costs: &'a CostBook,
-    pub(super) memory: &'a [StageMemory],
 }
 
 /// Times of a position of the chain on its compute lane, for one micro-batch.
@@ -69,7 +68,7 @@ struct Visits {
 }
 
 impl Parts<'_> {
-    /// Their floor; where hosts update, how long that is beside GPUs is not known.
+    /// Their floor but for its memory; where hosts update, how long that is beside GPUs is not known.
     pub(super) fn floor(&self, pipelining: &Pipelining, hosts_update: bool) -> Floor {
         let positions: Vec<Visits> =
             (0..self.chain.positions()).map(|position| self.visits(position)).collect();
@@ -98,9 +97,9 @@ impl Parts<'_> {
             }
         };
         Floor {
-            step: stages.clone().map(of_stage).max().unwrap_or_default(),
+            step: stages.map(of_stage).max().unwrap_or_default(),
             micro_batch: sum(positions.iter().flat_map(|it| [it.forward, it.backward, it.weight])),
-            memory: stages.map(|stage| self.memory(stage, pipelining)).collect(),
+            memory: Vec::new(),
         }
     }
 
@@ -150,20 +149,27 @@ impl Parts<'_> {
         };
         behind.iter().map(from).max().unwrap_or_default()
     }
+}
 
-    fn memory(&self, stage: u32, pipelining: &Pipelining) -> MemoryFloor {
-        let memory = &self.memory[stage as usize];
+impl MemoryFloor {
+    /// Of a stage whose memory is known.
+    pub(super) fn of(
+        (graph, chain): (&OpGraph, Chain),
+        stage: u32,
+        memory: &StageMemory,
+        pipelining: &Pipelining,
+    ) -> Self {
         let mut techniques = pipelining.techniques.all();
-        let stays = techniques.all(|it| it.facts(self.chain.stages).activations.is_none());
+        let stays = techniques.all(|it| it.facts(chain.stages).activations.is_none());
         let under_way = match pipelining.schedule {
             PipelineSchedule::Gpipe => pipelining.micro_batches,
             PipelineSchedule::OneFOneB | PipelineSchedule::Interleaved(_) => {
-                pipelining.micro_batches.min(self.chain.stages - stage)
+                pipelining.micro_batches.min(chain.stages - stage)
             }
             _ => 1,
         };
-        let of_one = if stays { held(self.graph, stage, 0) } else { 0 };
-        MemoryFloor {
+        let of_one = if stays { held(graph, stage, 0) } else { 0 };
+        Self {
             held: memory.held().saturating_add(of_one.saturating_mul(under_way.into())),
             capacity: memory.capacity,
         }
