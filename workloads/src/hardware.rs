@@ -3,9 +3,11 @@
 
 mod devices;
 mod evidence;
+mod geometry;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use hw_models::catalogue::{Catalogue, Gpu};
@@ -33,8 +35,10 @@ use crate::plan::Launch;
 use crate::site::{ChannelSpec, Job, Kinds};
 
 use devices::{Device, DeviceKind};
+use geometry::{Geometry, Place};
 
 pub(crate) use devices::Devices;
+pub(crate) use geometry::Geometries;
 
 /// What is known of the hardware.
 #[derive(Clone, Copy, Debug)]
@@ -135,11 +139,9 @@ pub(crate) struct CostModels<'a> {
     speeds: Vec<Vec<CapTable>>,
     known: BTreeMap<Speeds, u32>,
     pub(crate) channels: Vec<ChannelSpec>,
-    shapes: BTreeMap<(Group, Scope), GroupShape>,
+    geometry: Arc<Geometry>,
     /// Hops that collectives of a kind of group cross.
     hops: BTreeMap<(Group, Scope), Vec<Route>>,
-    /// From a stage to another, the way of the fastest replica.
-    ways: BTreeMap<(u32, u32), Route>,
 }
 
 /// Number of clocks of a kernel, and the rows of its tables.
@@ -183,6 +185,11 @@ impl<'a> CostModels<'a> {
         if generations.len() > 1 {
             collectives.push(hardware.collectives.model_among(&generations)?);
         }
+        let place = Place::of(job);
+        let nothing = Memo::default();
+        let geometries = &hardware.memo.unwrap_or(&nothing).geometries;
+        let make = || Ok::<_, Infallible>((place.clone(), Geometry::default()));
+        let Ok(geometry) = geometries.get(|known| *known == place, make);
         Ok(Self {
             job,
             kinds,
@@ -196,9 +203,8 @@ impl<'a> CostModels<'a> {
             speeds: Vec::new(),
             known: BTreeMap::new(),
             channels: Vec::new(),
-            shapes: BTreeMap::new(),
+            geometry,
             hops: BTreeMap::new(),
-            ways: BTreeMap::new(),
         })
     }
 
@@ -255,18 +261,15 @@ impl<'a> CostModels<'a> {
             return Ok(Message::lasting(Time::ZERO));
         }
         let (machine, route) = (self.job.machine, self.way(from, to)?);
-        let (path, bytes_per_s) = (path(route), machine.bytes_per_s(route));
+        let (path, bytes_per_s) = (path(&route), machine.bytes_per_s(&route));
         // All generations send messages alike.
         let cost = self.collectives[0].point_to_point(path, bytes_per_s);
         Ok(Message { latency: cost.latency, bytes, cap: Rate::per_second(cost.bytes_per_s) })
     }
 
     /// The way from a stage to another, of the fastest replica.
-    fn way(&mut self, from: u32, to: u32) -> Result<&Route, HardwareError> {
-        Ok(match self.ways.entry((from, to)) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => unknown.insert(self.job.fastest(from, to)?),
-        })
+    fn way(&self, from: u32, to: u32) -> Result<Route, HardwareError> {
+        Ok(self.geometry.way((from, to), || self.job.fastest(from, to))?)
     }
 
     /// Stages among which groups are like that of a stage on a kind of GPU.
@@ -301,12 +304,9 @@ impl<'a> CostModels<'a> {
     }
 
     /// Where the members of a kind of group are.
-    fn shape(&mut self, scope: Scope, group: Group) -> Result<GroupShape, HardwareError> {
+    fn shape(&self, scope: Scope, group: Group) -> Result<GroupShape, HardwareError> {
         let is_among = among(self.kinds, scope);
-        Ok(match self.shapes.entry((group, scope)) {
-            Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(unknown) => *unknown.insert(self.job.shape(group, is_among)?),
-        })
+        Ok(self.geometry.shape((group, scope), || self.job.shape(group, is_among))?)
     }
 
     /// Cost of a collective for its group.

@@ -48,6 +48,7 @@ pub use settings::{
 pub use transfers::{Transfers, join};
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -76,6 +77,7 @@ pub struct Machine {
     numbered_nodes: bool,
     /// Its resources on a platform, found once.
     alone: OnceLock<Alone>,
+    digest: OnceLock<[u64; 2]>,
 }
 
 impl Machine {
@@ -118,8 +120,8 @@ impl Machine {
         if graphs.iter().all(|(_, graph)| graph.is_some()) && size.is_ok() {
             let network = fabric.as_ref().ok().cloned().flatten();
             let nodes = groups.into_iter().filter_map(|(nodes, graph)| Some((graph?, nodes.count())));
-            let (groups, slowed, alone) = (Groups::new(nodes.collect()), Slowed::default(), OnceLock::new());
-            let mut machine = Self { groups, fabric: network, slowed, numbered_nodes: true, alone };
+            let groups = Groups::new(nodes.collect());
+            let mut machine = Self::from_groups(groups, network, true);
             // Where the network is not known, nor are its parts.
             let known = |line: &&Degrade| fabric.is_ok() || !line.name().contains("fabric.");
             errors.extend(machine.degrade(spec.degrade.iter().filter(known)));
@@ -152,8 +154,7 @@ impl Machine {
                 return Err(errors);
             }
         };
-        let (groups, slowed, alone) = (Groups::new(vec![(graph, 1)]), Slowed::default(), OnceLock::new());
-        let mut machine = Self { groups, fabric: None, slowed, numbered_nodes: false, alone };
+        let mut machine = Self::from_groups(Groups::new(vec![(graph, 1)]), None, false);
         errors.extend(machine.degrade(&spec.degrade));
         if errors.is_empty() { Ok(machine) } else { Err(errors) }
     }
@@ -185,6 +186,24 @@ impl Machine {
     /// Number of GPUs.
     pub fn gpus(&self) -> u32 {
         self.nodes() * self.gpus_per_node()
+    }
+
+    fn from_groups(groups: Groups, fabric: Option<FabricPlan>, numbered_nodes: bool) -> Self {
+        let (slowed, alone, digest) = Default::default();
+        Self { groups, fabric, slowed, numbered_nodes, alone, digest }
+    }
+
+    /// Digits that tell it from others: of all that is known of it.
+    pub fn digest(&self) -> [u64; 2] {
+        *self.digest.get_or_init(|| {
+            let text = format!("{:?}", (&self.groups, &self.fabric, &self.slowed, self.numbered_nodes));
+            // Keys of `DefaultHasher::new` are fixed.
+            [0_u8, 1].map(|which| {
+                let mut hasher = DefaultHasher::new();
+                (which, &text).hash(&mut hasher);
+                hasher.finish()
+            })
+        })
     }
 
     /// The GPU number `index`, counted node by node.

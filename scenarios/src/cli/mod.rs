@@ -14,6 +14,7 @@ mod lines;
 mod list;
 mod new;
 mod output;
+mod plan;
 mod printer;
 mod progress;
 mod run;
@@ -86,6 +87,8 @@ enum Verb {
     List(list::Arguments),
     /// Begin a scenario file
     New(new::Arguments),
+    /// Print a scenario that searches for the best plan of a model on a machine
+    Plan(plan::Arguments),
     /// Print the JSON Schema of scenario files, for editors
     Schema,
     /// Print the completions of a shell
@@ -169,6 +172,7 @@ fn perform(verb: Option<Verb>, printer: &Printer) -> Result<Exit, Trouble> {
         Some(Verb::Import(arguments)) => import::import(&arguments, printer),
         Some(Verb::List(arguments)) => list::list(&arguments, printer),
         Some(Verb::New(arguments)) => new::new(&arguments, printer),
+        Some(Verb::Plan(arguments)) => plan::plan(&arguments, printer),
         Some(Verb::Schema) => printer.print(&scenarios::json_schema()),
         Some(Verb::Completions { shell }) => {
             let mut script = Vec::new();

@@ -2,7 +2,7 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use reports::summary::{SearchProof, Summary};
+use reports::summary::{RunSummary, SearchProof, Summary};
 
 use crate::memory_plans::cases;
 use crate::support::{read, run};
@@ -66,7 +66,7 @@ fn both(number: u64, gap: &str) -> Option<(Summary, Summary)> {
 }
 
 fn best(summary: &Summary) -> Option<f64> {
-    summary.variants.iter().filter_map(|run| run.step_time()).reduce(f64::min)
+    summary.variants.iter().filter_map(RunSummary::step_time).reduce(f64::min)
 }
 
 fn all(proof: &SearchProof) -> u64 {

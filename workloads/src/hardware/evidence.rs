@@ -82,7 +82,7 @@ impl CostModels<'_> {
         hardware: &Hardware<'_>,
     ) -> Result<Account, HardwareError> {
         let origin = self.message_origin(from, to, hardware)?;
-        let between_nodes = from != to && is_between_nodes(self.way(from, to)?);
+        let between_nodes = from != to && is_between_nodes(&self.way(from, to)?);
         let communication = Some(Communication::Message);
         Ok(Account { communication, model: TimeModel::Transfer, shape: 0, between_nodes, origin })
     }
@@ -99,8 +99,8 @@ impl CostModels<'_> {
             return Ok(Origin::MeasuredHere);
         }
         let (machine, route) = (self.job.machine, self.way(from, to)?);
-        let constants = hardware.collectives.point_to_point.of(path(route)).provenance.origin;
-        Ok(origin_of(machine, route).max(constants))
+        let constants = hardware.collectives.point_to_point.of(path(&route)).provenance.origin;
+        Ok(origin_of(machine, &route).max(constants))
     }
 }
 
