@@ -13,6 +13,7 @@ mod mistakes;
 mod output;
 mod programs;
 mod running;
+mod searching;
 mod support;
 mod traces;
 mod validating;
