@@ -101,6 +101,14 @@ pub(crate) fn assembled(root: Node, sources: Sources) -> Result<Experiment, Fail
     complete(&BTreeMap::new(), (draft, Vec::new()), sources, problems)
 }
 
+/// Reports settings that are wrong whatever stands beside them: paths with their values.
+pub(crate) fn check_settings<'a>(
+    settings: impl Iterator<Item = (&'a str, Node)>,
+    problems: &mut Vec<Problem>,
+) {
+    layers::check_alone(settings.map(|(path, node)| (paths::keys(path), node)), problems);
+}
+
 fn complete(
     files: &dyn Files,
     (draft, overrides): (Option<Draft>, Vec<Override>),

@@ -42,7 +42,7 @@ pub(super) fn training(
         [(command, program)] => {
             return Ok(Training {
                 arguments: given(&command[program + 1..], source)?,
-                launcher: given(&command[..program], source).unwrap_or_default(),
+                launcher: launcher(&command[..program], source),
             });
         }
         [(first, _), (second, _), ..] => {
@@ -66,6 +66,12 @@ pub(super) fn training(
         return Err(Problem::new(source.start(), "the text has no arguments").help(help));
     };
     Ok(Training { arguments: given(&words[first..], source)?, launcher: Vec::new() })
+}
+
+/// Arguments of the launcher, behind its own name.
+fn launcher(words: &[Word], source: SourceId) -> Vec<Given> {
+    let first = words.iter().position(|word| is_name(&word.text())).unwrap_or(words.len());
+    given(&words[first..], source).unwrap_or_default()
 }
 
 /// Puts values to their names.

@@ -10,10 +10,10 @@ use serde_json::Value as Json;
 use super::Target;
 use super::command::{self, Given as Argument};
 use super::file::{comments, written};
-use super::rules::{Row, Rule, Setting, Table};
+use super::rules::{Meaning, Row, Rule, Setting, Table};
 use super::shell::{self, Script, Word};
-use super::tree::{Said, Settings, node, said};
-use crate::experiment::{Experiment, assembled};
+use super::tree::{Said, Settings, node, of_json, said};
+use crate::experiment::{Experiment, assembled, check_settings};
 use crate::text::node::{Node, Value, shorten};
 use crate::text::problem::{Failure, Problem};
 use crate::text::source::{Mark, SourceId, Sources};
@@ -104,11 +104,10 @@ pub fn import(target: Target, given: Given<'_>, options: &Options<'_>) -> Result
         Ok(found) => found,
         Err(problem) => return Err(Failure::new(sources, vec![problem])),
     };
-    let table = target.table();
     let mut reading = Reading::new(target, source, options.set);
     let branch = script.branch;
-    let known: BTreeSet<&str> = table.rules.iter().flat_map(Rule::names).collect();
-    let training = match command::training(script, source, |name| known.contains(name)) {
+    let says_setting = |name: &str| target.table().names.get(name) == Some(&Meaning::Settings);
+    let training = match command::training(script, source, says_setting) {
         Ok(training) => training,
         Err(problem) => return Err(Failure::new(sources, vec![problem])),
     };
@@ -128,8 +127,11 @@ pub fn import(target: Target, given: Given<'_>, options: &Options<'_>) -> Result
             .assumed
             .insert(0, Assumed { setting: "branches of the script".to_owned(), value: None, because });
     }
-    let Reading { problems, settings, ignored, assumed, .. } = reading;
+    let Reading { mut problems, settings, ignored, assumed, .. } = reading;
     if !problems.is_empty() {
+        // No scenario comes of it; what is wrong with what was understood is told all the same.
+        let nodes = settings.iter().map(|(path, said)| (path.as_str(), of_json(&said.value, said.mark)));
+        check_settings(nodes, &mut problems);
         return Err(Failure::new(sources, problems));
     }
     let name = format!("Imported from {name}");
@@ -257,13 +259,6 @@ impl<'a> Reading<'a> {
 
     /// Reads all arguments, rule by rule.
     pub(super) fn arguments(&mut self, arguments: &[Argument]) {
-        let table = self.table;
-        let of_rules: BTreeSet<&str> = table.rules.iter().flat_map(Rule::names).collect();
-        let reasons: BTreeMap<&str, &str> = table
-            .ignored
-            .iter()
-            .flat_map(|(reason, names)| names.iter().map(move |name| (name.as_str(), reason.as_str())))
-            .collect();
         let mut given: BTreeMap<&str, &Argument> = BTreeMap::new();
         for argument in arguments {
             let name = argument.name.as_str();
@@ -273,15 +268,15 @@ impl<'a> Reading<'a> {
                 self.problems.push(problem.note(first.mark, "first here").help("keep one of them"));
                 continue;
             }
-            let bare = name.trim_start_matches('-');
-            if of_rules.contains(name) {
-                self.check_values(argument);
-            } else if let Some(reason) = reasons.get(bare) {
-                self.ignored.push((name.to_owned(), argument.mark, (*reason).to_owned()));
-            } else {
-                self.problems.push(self.unknown(argument, &of_rules, &reasons));
+            match self.table.names.get(name) {
+                Some(Meaning::Settings) => self.check_values(argument),
+                Some(Meaning::Ignored(reason)) => {
+                    self.ignored.push((name.to_owned(), argument.mark, reason.clone()));
+                }
+                other => self.problems.push(self.refusal(argument, other)),
             }
         }
+        let table = self.table;
         for rule in &table.rules {
             self.rule(rule, &given);
         }
@@ -299,36 +294,32 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn unknown(
-        &self,
-        argument: &Argument,
-        of_rules: &BTreeSet<&str>,
-        ignored: &BTreeMap<&str, &str>,
-    ) -> Problem {
-        let Table { unsupported, renamed, .. } = self.table;
+    /// Reports an argument that means nothing to a scenario.
+    fn refusal(&self, argument: &Argument, meaning: Option<&Meaning>) -> Problem {
         let (name, target) = (shorten(&argument.name), self.target.name);
-        let bare = argument.name.trim_start_matches('-');
-        if let Some(remedy) = renamed.get(bare) {
-            let message = format!("`{name}` is an argument of another release of {target}");
-            return Problem::new(argument.mark, message).help(remedy);
-        }
-        if let Some(remedy) = unsupported.get(bare) {
-            let message = format!("`{name}` changes the step in a way that scenarios cannot say");
-            return Problem::new(argument.mark, message).help(remedy);
-        }
-        let rules = of_rules.iter().map(|name| name.trim_start_matches('-'));
-        let known = rules.chain(ignored.keys().copied()).chain(unsupported.keys().map(String::as_str));
-        let help = match nearest::closest(bare, known) {
-            Some(near) => format!("did you mean `--{near}`?"),
-            None => format!("remove it if it is none of {target}'s, such as an argument of a fork"),
+        let (message, help) = match meaning {
+            Some(Meaning::OtherRelease(remedy)) => {
+                (format!("`{name}` is an argument of another release of {target}"), remedy.clone())
+            }
+            Some(Meaning::Unsupported(remedy)) => {
+                (format!("`{name}` changes the step in a way that scenarios cannot say"), remedy.clone())
+            }
+            _ => {
+                let known = self.table.names.keys().map(String::as_str);
+                let help = match nearest::closest(&argument.name, known) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("remove it if it is none of {target}'s, such as an argument of a fork"),
+                };
+                (format!("{target} has no argument `{name}`"), help)
+            }
         };
-        Problem::new(argument.mark, format!("{target} has no argument `{name}`")).help(help)
+        Problem::new(argument.mark, message).help(help)
     }
 
     /// Reads the arguments of a rule together.
     fn rule(&mut self, rule: &'a Rule, all: &BTreeMap<&str, &Argument>) {
-        let names: BTreeSet<&str> = rule.names().collect();
-        let mut arguments: Vec<&Argument> = names.iter().filter_map(|name| all.get(name).copied()).collect();
+        let there = rule.names.iter().filter_map(|name| all.get(name.as_str()));
+        let mut arguments: Vec<&Argument> = there.copied().collect();
         arguments.sort_by_key(|argument| argument.mark);
         let words: Vec<Vec<String>> =
             arguments.iter().map(|argument| argument.values.iter().map(Word::text).collect()).collect();
@@ -385,8 +376,7 @@ impl<'a> Reading<'a> {
         let value_mark = |by: &Argument| by.values.first().map(|word| word.mark(self.source));
         let mark = by.map_or_else(|| self.source.start(), |by| value_mark(by).unwrap_or(by.mark));
         if by.is_none() {
-            let names: BTreeSet<&str> = rule.names().collect();
-            let names = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            let names = rule.names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
             let because = format!("no {names}");
             self.assumed.push(Assumed { setting: path.clone(), value: Some(value.clone()), because });
         }

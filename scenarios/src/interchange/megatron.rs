@@ -167,7 +167,11 @@ fn gradients_word(bucket: &Json, settings: Lookup<'_>) -> Option<Vec<String>> {
 
 fn gradients(words: &[&str], settings: Lookup<'_>) -> Option<Json> {
     let bytes = count(words)?.checked_mul(gradient_bytes(settings))?;
-    Some(Json::from(format!("{bytes} B")))
+    let text = match bytes % 1_000_000 {
+        0 => format!("{} MB", bytes / 1_000_000),
+        _ => format!("{bytes} B"),
+    };
+    Some(Json::from(text))
 }
 
 /// Bytes of a gradient: 4 where they are summed in fp32.

@@ -48,8 +48,6 @@ impl Target {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
     use crate::schema::Shape;
 
@@ -66,21 +64,6 @@ mod tests {
             for name in rule.conversions() {
                 assert!((Target::MEGATRON.conversions)(name).is_some(), "{name}");
             }
-        }
-    }
-
-    #[test]
-    fn a_name_has_one_meaning() {
-        let table = Target::MEGATRON.table();
-        let mut seen = BTreeSet::new();
-        let of_rules = table.rules.iter().map(|rule| rule.names().map(str::to_owned).collect());
-        let plain = |name: &String| format!("--{name}");
-        let others = table.ignored.values().flatten().chain(table.unsupported.keys());
-        let sets: Vec<BTreeSet<String>> = of_rules
-            .chain(others.chain(table.renamed.keys()).map(|name| BTreeSet::from([plain(name)])))
-            .collect();
-        for name in sets.into_iter().flatten() {
-            assert!(seen.insert(name.clone()), "{name} is there twice");
         }
     }
 }

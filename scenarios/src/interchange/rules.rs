@@ -30,7 +30,7 @@
 //! | `!conversion` | a value that an import computes from other settings |
 //! | `*` | anything |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use indexmap::IndexMap;
@@ -50,9 +50,9 @@ pub(super) struct Conversion {
     pub(super) value: fn(&[&str], Lookup<'_>) -> Option<Json>,
 }
 
-/// The rules of a target, and names that no rule has.
+/// The rules of a target, and all names of its arguments.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Document")]
 pub(super) struct Table {
     pub(super) rules: Vec<Rule>,
     /// Settings that describe where and how a plan is simulated; a target has no word for them.
@@ -61,15 +61,58 @@ pub(super) struct Table {
     pub(super) spelled: Vec<String>,
     /// Values that absent settings mean.
     pub(super) absent: BTreeMap<String, Json>,
-    /// Names that do not change the simulated step, by reason.
-    #[serde(default)]
-    pub(super) ignored: IndexMap<String, Vec<String>>,
-    /// Names that change the step in a way that scenarios cannot say, each with a remedy.
-    #[serde(default)]
-    pub(super) unsupported: IndexMap<String, String>,
-    /// Names of other releases, each with its remedy.
-    #[serde(default)]
-    pub(super) renamed: IndexMap<String, String>,
+    /// Arguments by name.
+    pub(super) names: BTreeMap<String, Meaning>,
+}
+
+/// Effect of an argument on a scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Meaning {
+    /// Settings, by a rule.
+    Settings,
+    /// None, for this reason.
+    Ignored(String),
+    /// The step changes in a way that scenarios cannot say; with a remedy.
+    Unsupported(String),
+    /// Another release has it; with a remedy.
+    OtherRelease(String),
+}
+
+/// A table as it is written; names are without dashes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    rules: Vec<Rule>,
+    beside: Vec<String>,
+    spelled: Vec<String>,
+    absent: BTreeMap<String, Json>,
+    ignored: IndexMap<String, Vec<String>>,
+    unsupported: IndexMap<String, String>,
+    renamed: IndexMap<String, String>,
+}
+
+impl TryFrom<Document> for Table {
+    type Error = String;
+
+    fn try_from(document: Document) -> Result<Self, String> {
+        let Document { rules, beside, spelled, absent, ignored, unsupported, renamed } = document;
+        let of_rules = rules.iter().flat_map(|rule| &rule.names);
+        let of_rules = of_rules.map(|name| (name.clone(), Meaning::Settings));
+        let ignored = ignored.into_iter().flat_map(|(reason, names)| {
+            names.into_iter().map(move |name| (name, Meaning::Ignored(reason.clone())))
+        });
+        let unsupported = unsupported.into_iter().map(|(name, remedy)| (name, Meaning::Unsupported(remedy)));
+        let renamed = renamed.into_iter().map(|(name, remedy)| (name, Meaning::OtherRelease(remedy)));
+        let dashed = ignored.chain(unsupported).chain(renamed);
+        let dashed = dashed.map(|(name, meaning)| (format!("--{name}"), meaning));
+        let mut names = BTreeMap::new();
+        for (name, meaning) in of_rules.chain(dashed) {
+            if names.insert(name.clone(), meaning).is_some() {
+                return Err(format!("`{name}` is there twice"));
+            }
+        }
+        Ok(Self { rules, beside, spelled, absent, names })
+    }
 }
 
 /// Rows, of which one holds.
@@ -77,6 +120,8 @@ pub(super) struct Table {
 #[serde(try_from = "IndexMap<String, Json>")]
 pub(super) struct Rule {
     pub(super) rows: Vec<Row>,
+    /// Names of its arguments.
+    pub(super) names: BTreeSet<String>,
     /// Advice where an export finds no row.
     pub(super) remedy: Option<String>,
 }
@@ -163,11 +208,6 @@ impl Rule {
         self.rows.iter().find_map(|row| row.read(given, settings, conversions))
     }
 
-    /// Names of its arguments.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.rows.iter().flat_map(|row| &row.arguments).map(|argument| argument.name.as_str())
-    }
-
     /// Names of the conversions that it needs.
     #[cfg(test)]
     pub(super) fn conversions(&self) -> impl Iterator<Item = &str> {
@@ -233,7 +273,11 @@ impl Row {
             }
             Some(Written { name: argument.name.clone(), values, paths })
         };
-        self.arguments.iter().chain(&self.with).map(write).collect()
+        let mut written: Vec<Written> =
+            self.arguments.iter().chain(&self.with).map(write).collect::<Option<_>>()?;
+        // They only make the target do what is simulated.
+        written[self.arguments.len()..].iter_mut().for_each(|written| written.paths.truncate(1));
+        Some(written)
     }
 
     /// Paths of the settings that are not those of the row.
@@ -389,7 +433,10 @@ impl TryFrom<IndexMap<String, Json>> for Rule {
     fn try_from(mut written: IndexMap<String, Json>) -> Result<Self, String> {
         let remedy = written.shift_remove("remedy").and_then(|text| plain(&text));
         let rows = written.into_iter().map(|(key, settings)| Row::parse(&key, settings));
-        Ok(Self { rows: rows.collect::<Result<_, _>>()?, remedy })
+        let rows: Vec<Row> = rows.collect::<Result<_, _>>()?;
+        let arguments = rows.iter().flat_map(|row| &row.arguments);
+        let names = arguments.map(|argument| argument.name.clone()).collect();
+        Ok(Self { rows, names, remedy })
     }
 }
 

@@ -55,7 +55,7 @@ fn insert(tree: &mut Node, keys: &[&str], leaf: Node) {
     }
 }
 
-fn of_json(value: &Json, mark: Mark) -> Node {
+pub(super) fn of_json(value: &Json, mark: Mark) -> Node {
     let value = match value {
         Json::Null => Value::Null,
         Json::Bool(value) => Value::Bool(*value),

@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use scenarios::interchange::{Given, Options, Target, export, import};
-use scenarios::schema::{ContextExchange, Count, Model};
+use scenarios::schema::{BytesPerParameter, Count, Model, Parallelism, Software, Techniques, Training};
 use scenarios::{Experiment, Resolved, Scenario, load};
-use serde_json::Value as Json;
 
 const FILE: &str = "plan.yaml";
 
@@ -22,32 +21,57 @@ fn first(experiment: &Experiment) -> Option<Resolved> {
 }
 
 /// The parts of a scenario that Megatron-LM is told, each said in one way.
-fn told(scenario: &Scenario) -> Json {
-    let mut scenario = scenario.clone();
-    scenario.parallelism.context_exchange.get_or_insert(ContextExchange::default());
-    scenario.techniques.presets.clear();
-    if let Model::Transformer(model) = &mut scenario.model {
+#[derive(Clone, Debug, PartialEq)]
+struct Told {
+    model: Model,
+    training: Training,
+    parallelism: Parallelism,
+    bytes_per_parameter: Option<BytesPerParameter>,
+    software: Software,
+    techniques: Techniques,
+}
+
+fn told(scenario: &Scenario) -> Told {
+    let Scenario { model, training, parallelism, memory, software, techniques, .. } = scenario.clone();
+    let mut told = Told {
+        model,
+        training,
+        parallelism,
+        bytes_per_parameter: memory.bytes_per_parameter,
+        software: software.unwrap_or_default(),
+        techniques,
+    };
+    told.parallelism.context_exchange.get_or_insert_default();
+    told.techniques.presets.clear();
+    if let Model::Transformer(model) = &mut told.model {
         model.preset = None;
         if let Some(experts) = &mut model.experts {
             experts.load = None;
             experts.balance_loss.get_or_insert(true);
         }
     }
-    let Scenario { model, training, parallelism, memory, software, techniques, .. } = &scenario;
-    let software = software.clone().unwrap_or_default();
-    let kernels =
-        (software.attention, software.fused_softmax, software.cross_entropy, software.products_add_to);
-    let states = memory.bytes_per_parameter;
-    serde_json::to_value((model, training, parallelism, states, kernels, software.launch, techniques))
-        .expect("settings are JSON")
+    // Facts of releases and machines.
+    let Software { sustained_products, persistent_products, fused_softmax_keys, .. } = Software::default();
+    let Software { framework, launch_queue, host_overhead, gradients, .. } = Software::default();
+    told.software = Software {
+        sustained_products,
+        persistent_products,
+        fused_softmax_keys,
+        framework,
+        launch_queue,
+        host_overhead,
+        gradients,
+        ..told.software
+    };
+    told
 }
 
 /// Exports a plan and imports it again. `None`: it is no plan, or Megatron-LM refuses it.
-fn there_and_back(text: &str, set: &[String]) -> Option<(Json, Json, String)> {
+fn there_and_back(text: &str, set: &[String]) -> Option<(Told, Told, String)> {
     let experiment = loaded(text, set)?;
     let resolved = first(&experiment)?;
     let script = export(&experiment, &resolved, Target::MEGATRON).ok()?.script();
-    let machine = serde_json::to_string(&resolved.scenario.machine).expect("settings are JSON");
+    let machine = reports::json::value(&resolved.scenario.machine).expect("settings are JSON").to_string();
     let parallelism = &resolved.scenario.parallelism;
     let beside = [
         format!("parallelism.data={}", parallelism.data.map_or(1, Count::get)),
@@ -93,7 +117,7 @@ const CHOICES: [(&str, &[&str]); 33] = [
     ("model.transformer.positions", &["rotary"]),
     ("model.transformer.dropout", &["false"]),
     ("model.transformer.tied_embedding", &["false"]),
-    ("model.transformer.window", &["1024"]),
+    ("model.transformer.window", &["2048"]),
     (
         "model.transformer.experts",
         &[
@@ -145,7 +169,7 @@ fn plans_that_megatron_can_run_come_back() {
         Ok(())
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));
-    assert!(3 * came_back.get() > tried.get(), "{} of {} plans came back", came_back.get(), tried.get());
+    assert!(4 * came_back.get() > tried.get(), "{} of {} plans came back", came_back.get(), tried.get());
 }
 
 #[test]
@@ -173,6 +197,9 @@ fn each_choice_comes_back_alone() {
                     if path == "parallelism.expert" {
                         set.push("model.transformer.experts={ count: 8, top_k: 2, ffn: 2048 }".to_owned());
                     }
+                }
+                "training.precision" if *value == "fp32" => {
+                    set.push("software.attention=materialised".to_owned());
                 }
                 "memory.bytes_per_parameter" => set.push("training.precision=fp16-mixed".to_owned()),
                 _ => {}
