@@ -101,6 +101,15 @@ pub(crate) fn assembled(root: Node, sources: Sources) -> Result<Experiment, Fail
     complete(&BTreeMap::new(), (draft, Vec::new()), sources, problems)
 }
 
+/// Path and place of a setting of the command line, `path=value`.
+pub(crate) fn setting(
+    argument: &str,
+    sources: &mut Sources,
+    problems: &mut Vec<Problem>,
+) -> Option<(String, Mark)> {
+    overrides::read(argument, sources, problems).map(|change| (change.path, change.value.mark))
+}
+
 /// Reports settings that are wrong whatever stands beside them: paths with their values.
 pub(crate) fn check_settings<'a>(
     settings: impl Iterator<Item = (&'a str, Node)>,

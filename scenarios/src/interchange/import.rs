@@ -13,7 +13,7 @@ use super::file::{comments, written};
 use super::rules::{Meaning, Row, Rule, Setting, Table};
 use super::shell::{self, Script, Word};
 use super::tree::{Said, Settings, node, of_json, said};
-use crate::experiment::{Experiment, assembled, check_settings};
+use crate::experiment::{Experiment, assembled, check_settings, setting};
 use crate::text::node::{Node, Value, shorten};
 use crate::text::problem::{Failure, Problem};
 use crate::text::source::{Mark, SourceId, Sources};
@@ -341,18 +341,19 @@ impl<'a> Reading<'a> {
     /// Lays settings `path=value` over those that arguments say.
     fn set(&mut self, sources: &mut Sources) {
         for change in self.set {
-            let mark = sources.add("--set", change).start();
-            let parts = change.split_once('=');
-            let value = parts.and_then(|(path, value)| Some((path, serde_yaml::from_str(value).ok()?)));
-            let Some((path, value)) = value else {
-                let message = "`--set` needs a path and a value";
-                let help = "write `--set model.transformer.vocabulary=50257`";
-                self.problems.push(Problem::new(mark, message).help(help));
-                continue;
-            };
-            let is_below = |known: &str| known.strip_prefix(path).is_some_and(|it| it.starts_with('.'));
+            let Some((path, mark)) = setting(change, sources, &mut self.problems) else { continue };
+            let written = change.split_once('=').map_or("", |(_, value)| value);
+            let value = serde_yaml::from_str(written).unwrap_or_default();
+            let is_below = |known: &str| known.strip_prefix(&*path).is_some_and(|it| it.starts_with('.'));
             self.settings.retain(|known, _| !is_below(known));
-            self.settings.insert(path.to_owned(), Said { value, mark, by: Some("--set".to_owned()) });
+            let holds = |known: &str| path.strip_prefix(known).is_some_and(|it| it.starts_with('.'));
+            let map = self.settings.iter_mut().find(|(known, said)| said.value.is_object() && holds(known));
+            if let Some((known, said)) = map {
+                let keys = path[known.len() + 1..].split('.');
+                keys.fold(&mut said.value, |place, key| &mut as_map(place)[key]).clone_from(&value);
+            } else {
+                self.settings.insert(path, Said { value, mark, by: Some("--set".to_owned()) });
+            }
         }
     }
 
@@ -400,6 +401,14 @@ impl<'a> Reading<'a> {
             self.problems.push(Problem::new(self.source.start(), message).help(help));
         }
     }
+}
+
+/// The place as a map, empty if it was none.
+fn as_map(place: &mut Json) -> &mut Json {
+    if !place.is_object() {
+        *place = Json::Object(serde_json::Map::new());
+    }
+    place
 }
 
 /// Arguments of which no row has this combination.

@@ -85,6 +85,12 @@ fn arguments_are_imported() {
     assert_eq!(json["ignored"][0]["argument"], "--train-iters");
     sandbox.write("plan.yaml", json["scenario"].as_str().expect("a scenario"));
     assert_eq!(sandbox.run("check plan.yaml").exit, 0);
+    let less = "--set machine.cluster.count=1 --set parallelism.data=2";
+    sandbox.write(
+        "less.yaml",
+        sandbox.run(&format!("import megatron pretrain.sh --machine dgx-a100-80g {less}")).out,
+    );
+    assert_eq!(sandbox.run("check less.yaml").exit, 0);
 }
 
 #[test]

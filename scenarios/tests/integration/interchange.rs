@@ -274,7 +274,7 @@ fn no_text_panics() {
     let piece = prop_oneof![9 => prop::sample::select(&PIECES[..]).prop_map(str::to_owned), 1 => ".{0,6}"];
     let word = (piece, prop::sample::select(&["", " ", " ", "\n"][..])).prop_map(|(piece, gap)| piece + gap);
     let text = prop::collection::vec(word, 0..30).prop_map(|words| words.concat());
-    let config = Config { cases: asked.unwrap_or(100_000), failure_persistence: None, ..Config::default() };
+    let config = Config { cases: asked.unwrap_or(20_000), failure_persistence: None, ..Config::default() };
     let outcome = TestRunner::new(config).run(&text, |text| {
         let options = Options { machine: Some("dgx-h100"), set: &[] };
         if let Err(failure) = import(Target::MEGATRON, Given::Text { name: "x", text: &text }, &options) {
