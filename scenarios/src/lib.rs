@@ -48,6 +48,7 @@ mod constants;
 pub mod expectation;
 pub mod experiment;
 pub mod hardware;
+pub mod interchange;
 pub mod library;
 mod plans;
 pub mod run;

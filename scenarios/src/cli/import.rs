@@ -1,14 +1,16 @@
-//! `foretrain import`: a profiler's trace as it is understood, and its steps replayed.
+//! `foretrain import`: a profiler's trace as it is understood, and its steps replayed; or the
+//! arguments of a training framework as a scenario.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
+use clap::Subcommand;
 use indexmap::IndexMap;
 use reports::imported::{self, Imported};
 use reports::summary::{Forecast, LaneTime, SCHEMA_VERSION, StepTime};
 use reports::terminal::Style;
 use scenarios::catalogue;
+use scenarios::interchange::Target;
 use sim_core::time::Time;
 use workloads::lanes::QUEUE;
 use workloads::trace::traced::Findings;
@@ -16,13 +18,29 @@ use workloads::trace::{Fault, Replayed, Traced, WhatIf, chakra, kineto, replay};
 
 use super::printer::Printer;
 use super::trouble::Trouble;
-use super::{Exit, Format};
+use super::{Exit, Format, import_plan};
+
+/// What is read.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    source: Source,
+}
+
+/// Who wrote it.
+#[derive(Debug, Subcommand)]
+enum Source {
+    /// A trace of PyTorch's profiler: `torch.profiler` with `export_chrome_trace`
+    Kineto(Trace),
+    /// A graph of MLCommons Chakra with recorded durations: an `.et` file of `chakra_converter`
+    Chakra(Trace),
+    /// Arguments of Megatron-LM, or a launch script, as a scenario
+    Megatron(import_plan::Arguments),
+}
 
 /// A trace, and changes of it.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    /// The profiler that wrote the trace
-    source: Source,
+struct Trace {
     /// The trace: plain, or packed with gzip or zstd
     file: PathBuf,
     /// Change a part to another share of its time: `host=50%`, `kernels=200%`, `copies=80%`,
@@ -39,19 +57,29 @@ pub(super) struct Arguments {
     format: Format,
 }
 
-/// A profiler.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Source {
-    /// PyTorch's: `torch.profiler` with `export_chrome_trace`
-    Kineto,
-    /// A graph of MLCommons Chakra with recorded durations: an `.et` file of `chakra_converter`
-    Chakra,
+/// Reads a trace or arguments, and says what came of it.
+pub(super) fn import(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    let reader = |file: File| kineto::read(file).map(Traced::of).map_err(|error| error.to_string());
+    match &arguments.source {
+        Source::Kineto(trace) => replayed(trace, reader, printer),
+        Source::Chakra(trace) => {
+            let graph =
+                |file| chakra::read(file).map(chakra::Graph::traced).map_err(|error| error.to_string());
+            replayed(trace, graph, printer)
+        }
+        Source::Megatron(plan) => import_plan::import(Target::MEGATRON, plan, printer),
+    }
 }
 
 /// Reads a trace, replays it and says what came of it.
-pub(super) fn import(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+fn replayed(
+    arguments: &Trace,
+    read: impl Fn(File) -> Result<Traced, String>,
+    printer: &Printer,
+) -> Result<Exit, Trouble> {
     let shown = arguments.file.display();
-    let traced = read(arguments.source, &arguments.file);
+    let file = File::open(&arguments.file).map_err(|error| format!("cannot be read: {error}"));
+    let traced = file.and_then(read);
     let mut traced = traced.map_err(|error| Trouble::Mistake(format!("`{shown}` {error}")))?;
     let mut what_if = WhatIf::default();
     for written in &arguments.what_if {
@@ -80,15 +108,6 @@ pub(super) fn import(arguments: &Arguments, printer: &Printer) -> Result<Exit, T
                 .map_err(Trouble::Output)?;
             printer.print_bytes(&text)
         }
-    }
-}
-
-/// Reads a trace, or says why there is none.
-fn read(source: Source, path: &Path) -> Result<Traced, String> {
-    let file = File::open(path).map_err(|error| format!("cannot be read: {error}"))?;
-    match source {
-        Source::Kineto => kineto::read(file).map(Traced::of).map_err(|error| error.to_string()),
-        Source::Chakra => chakra::read(file).map(chakra::Graph::traced).map_err(|error| error.to_string()),
     }
 }
 

@@ -48,6 +48,19 @@ pub(super) fn library_experiment(name: &str) -> Result<Experiment, Failure> {
     load(&Disk, &format!("{LIBRARY}{}", name.strip_prefix(LIBRARY).unwrap_or(name)), &[])
 }
 
+/// Reads a whole text: a file, or standard input.
+///
+/// # Errors
+/// Why it cannot be read.
+pub(super) fn text(argument: &str) -> Result<(String, String), Trouble> {
+    let name = if argument == STDIN { STDIN_SHOWN } else { argument };
+    let bytes = Disk.read(name);
+    let bytes = bytes.map_err(|reason| Trouble::Mistake(format!("cannot read `{name}`: {reason}")))?;
+    let text = String::from_utf8(bytes);
+    let text = text.map_err(|_| Trouble::Mistake(format!("`{name}` is not UTF-8 text: save it as UTF-8")))?;
+    Ok((name.to_owned(), text))
+}
+
 /// Name of a folder for the results of `argument`: lower case, words joined by `-`.
 pub(super) fn folder_name(argument: &str) -> String {
     const LONGEST: usize = 100;

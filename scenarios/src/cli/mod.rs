@@ -6,9 +6,11 @@ mod bug;
 #[cfg(feature = "measure")]
 mod calibrate;
 mod check;
+mod export;
 mod facts;
 mod files;
 mod import;
+mod import_plan;
 mod input;
 mod lines;
 mod list;
@@ -81,7 +83,10 @@ enum Verb {
     Validate(validate::Arguments),
     /// Measure a device, or fit tables that others measured, and say how far that predicts what was not fitted
     Calibrate(calibrate::Arguments),
-    /// Read a profiler's trace, say what was understood, and replay it, unchanged or changed
+    /// Write a plan as the arguments of a training framework
+    Export(export::Arguments),
+    /// Read a profiler's trace and replay it, unchanged or changed; or read the arguments of a training framework as a
+    /// scenario
     Import(import::Arguments),
     /// List what there is to choose from
     List(list::Arguments),
@@ -169,6 +174,7 @@ fn perform(verb: Option<Verb>, printer: &Printer) -> Result<Exit, Trouble> {
         Some(Verb::Show(arguments)) => show::show(&arguments, printer),
         Some(Verb::Validate(arguments)) => validate::validate(&arguments, printer),
         Some(Verb::Calibrate(arguments)) => calibrate::calibrate(&arguments, printer),
+        Some(Verb::Export(arguments)) => export::export(&arguments, printer),
         Some(Verb::Import(arguments)) => import::import(&arguments, printer),
         Some(Verb::List(arguments)) => list::list(&arguments, printer),
         Some(Verb::New(arguments)) => new::new(&arguments, printer),

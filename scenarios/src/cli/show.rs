@@ -44,7 +44,7 @@ pub(super) fn show(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tro
     }
 }
 
-fn variant<'e>(experiment: &'e Experiment, wanted: Option<&str>) -> Result<&'e str, Refusal> {
+pub(super) fn variant<'e>(experiment: &'e Experiment, wanted: Option<&str>) -> Result<&'e str, Refusal> {
     let known: Vec<&str> = experiment.variants().collect();
     let found = known.iter().find(|name| wanted.is_none_or(|wanted| wanted == **name));
     found.copied().ok_or_else(|| Refusal::UnknownVariant {
@@ -53,7 +53,7 @@ fn variant<'e>(experiment: &'e Experiment, wanted: Option<&str>) -> Result<&'e s
     })
 }
 
-fn first_run(experiment: &Experiment, variant: &str) -> Result<(Point, Resolved), Trouble> {
+pub(super) fn first_run(experiment: &Experiment, variant: &str) -> Result<(Point, Resolved), Trouble> {
     let mut reason = "no point of the sweep meets `where`".to_owned();
     for point in experiment.points() {
         match experiment.resolve(variant, &point) {

@@ -62,6 +62,12 @@ pub(super) fn explain(
     writer.lines.iter().map(print).collect()
 }
 
+/// Origin of one setting.
+pub(super) fn origin(resolved: &Resolved, sources: &Sources, path: &str) -> String {
+    let path: Vec<String> = path.split('.').map(str::to_owned).collect();
+    Writer { resolved, sources, lines: Vec::new() }.origin(&path)
+}
+
 struct Writer<'a> {
     resolved: &'a Resolved,
     sources: &'a Sources,

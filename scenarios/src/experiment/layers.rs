@@ -198,7 +198,10 @@ fn set(tree: &mut Node, keys: &[&str], node: Node) {
 }
 
 /// Types changes in a small valid scenario, which costs less than in the real one.
-fn check_alone<'a>(changes: impl Iterator<Item = (Vec<&'a str>, Node)>, problems: &mut Vec<Problem>) {
+pub(super) fn check_alone<'a>(
+    changes: impl Iterator<Item = (Vec<&'a str>, Node)>,
+    problems: &mut Vec<Problem>,
+) {
     let shape = Shape::scenario();
     let Some(mut tree) = shape.sample(Mark::nowhere()) else { return };
     for (keys, node) in changes {

@@ -24,11 +24,13 @@ pub(crate) mod search;
 pub(crate) mod sweep;
 mod traces;
 
+use std::collections::BTreeMap;
+
 use crate::expectation::{self, Expectation, Names};
 use crate::schema::Scenario;
 use crate::text::node::Node;
 use crate::text::problem::{Failure, Problem};
-use crate::text::source::Sources;
+use crate::text::source::{Mark, Sources};
 
 use check::Derived;
 use condition::{Condition, Prepared};
@@ -89,6 +91,42 @@ pub fn load(files: &dyn Files, path: &str, overrides: &[String]) -> Result<Exper
         .iter()
         .filter_map(|argument| overrides::read(argument, &mut sources, &mut problems))
         .collect();
+    complete(files, (draft, overrides), sources, problems)
+}
+
+/// Checks the experiment of a tree that was not read from YAML; it names no files.
+///
+/// # Errors
+/// Every problem of the experiment, at the marks of the tree.
+pub(crate) fn assembled(root: Node, sources: Sources) -> Result<Experiment, Failure> {
+    let mut problems = Vec::new();
+    let draft = Draft::of(root, &mut problems);
+    complete(&BTreeMap::new(), (draft, Vec::new()), sources, problems)
+}
+
+/// Path and place of a setting of the command line, `path=value`.
+pub(crate) fn setting(
+    argument: &str,
+    sources: &mut Sources,
+    problems: &mut Vec<Problem>,
+) -> Option<(String, Mark)> {
+    overrides::read(argument, sources, problems).map(|change| (change.path, change.value.mark))
+}
+
+/// Reports settings that are wrong whatever stands beside them: paths with their values.
+pub(crate) fn check_settings<'a>(
+    settings: impl Iterator<Item = (&'a str, Node)>,
+    problems: &mut Vec<Problem>,
+) {
+    layers::check_alone(settings.map(|(path, node)| (paths::keys(path), node)), problems);
+}
+
+fn complete(
+    files: &dyn Files,
+    (draft, overrides): (Option<Draft>, Vec<Override>),
+    mut sources: Sources,
+    mut problems: Vec<Problem>,
+) -> Result<Experiment, Failure> {
     let Some(draft) = draft else {
         return Err(Failure::new(sources, problems));
     };
@@ -220,6 +258,16 @@ impl Experiment {
     /// What others published.
     pub fn citations(&self) -> &[Expectation] {
         &self.citations
+    }
+
+    /// Origin of the setting at `path`: a file and line, `default`, or what it is derived from.
+    pub(crate) fn origin(&self, resolved: &Resolved, path: &str) -> String {
+        explain::origin(resolved, &self.sources, path)
+    }
+
+    /// Place of the setting at `path`, or of the nearest map around it that is written.
+    pub(crate) fn mark(&self, resolved: &Resolved, path: &str) -> Mark {
+        resolved.tree.nearest_mark(&paths::keys(path))
     }
 
     /// A resolved scenario as YAML, every value with its origin in a comment.

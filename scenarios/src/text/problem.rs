@@ -180,6 +180,10 @@ fn token_length(rest: &[char]) -> usize {
             rest[1..].iter().position(|c| c == quote).map_or(rest.len(), |end| end + 2)
         }
         Some('{' | '[' | '|' | '>') | None => 1,
+        // Words of a shell: arguments and variables.
+        Some('$' | '-') if rest[0] == '$' || rest.get(1) == Some(&'-') => {
+            rest.iter().position(|c| c.is_whitespace()).unwrap_or(rest.len())
+        }
         Some('-') if rest.get(1).is_none_or(|c| c.is_whitespace()) => 1,
         Some(_) => {
             let ends = |i: usize| match rest[i] {

@@ -8,6 +8,7 @@ mod framework;
 mod hardware_files;
 mod help;
 mod importing;
+mod interchanging;
 mod looking;
 mod mistakes;
 mod output;

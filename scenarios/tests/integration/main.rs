@@ -14,6 +14,7 @@ mod expectations;
 mod found;
 mod hostile;
 mod hosts;
+mod interchange;
 mod kinds;
 mod language;
 mod largest_batches;

@@ -1,0 +1,54 @@
+//! `foretrain export`: a plan as the arguments of a training framework.
+
+use clap::ValueEnum;
+use scenarios::interchange::{self, Target};
+
+use super::input::{self, Changes};
+use super::printer::Printer;
+use super::trouble::{Trouble, json};
+use super::{Exit, Format, show};
+
+/// A plan, and who is to train it.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// A scenario file, the name of a library scenario, or `-` for standard input
+    #[arg(value_name = "FILE|NAME")]
+    file: String,
+    /// The framework
+    #[arg(long, value_name = "FRAMEWORK")]
+    to: Framework,
+    #[command(flatten)]
+    changes: Changes,
+    /// The variant; the first if not given
+    #[arg(long, value_name = "NAME")]
+    variant: Option<String>,
+    /// Form of the answer: a Bash array, or JSON
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    format: Format,
+}
+
+/// A training framework.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Framework {
+    /// Megatron-LM: a Bash array of arguments
+    Megatron,
+}
+
+/// Prints the arguments of one run; over a sweep the first whose sizes multiply.
+pub(super) fn export(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    exported(arguments, printer).or_else(|trouble| Ok(trouble.report(printer, arguments.format)))
+}
+
+fn exported(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    let experiment = input::experiment(&arguments.file, &arguments.changes)?;
+    let variant = show::variant(&experiment, arguments.variant.as_deref())?;
+    let (_, resolved) = show::first_run(&experiment, variant)?;
+    let target = match arguments.to {
+        Framework::Megatron => Target::MEGATRON,
+    };
+    let exported = interchange::export(&experiment, &resolved, target)?;
+    match arguments.format {
+        Format::Table => printer.print(&exported.script()),
+        Format::Json => printer.print(&json(&exported)),
+    }
+}

@@ -1,0 +1,209 @@
+//! From a plan to arguments.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::Target;
+use super::command::Given as Argument;
+use super::import::{Reading, experiment};
+use super::rules::{Written, plain};
+use super::shell::Word;
+use super::tree::{Said, at, differences, resolved as settings_of};
+use crate::experiment::{Experiment, Resolved};
+use crate::plans;
+use crate::schema::Model;
+use crate::text::problem::{Failure, Problem};
+use crate::text::source::Sources;
+
+/// Arguments that say a plan.
+#[derive(Clone, Debug, Serialize)]
+pub struct Exported {
+    /// Name of the target.
+    pub target: &'static str,
+    /// GPUs of a node, and nodes.
+    pub gpus: [u64; 2],
+    /// The arguments, one a line.
+    pub arguments: Vec<Line>,
+    /// Settings about the machine and the simulation, for which there are no arguments.
+    pub beside: Vec<Origin>,
+}
+
+/// An argument, and the settings that it says.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// Its name and its values.
+    pub words: Vec<String>,
+    /// The settings.
+    pub settings: Vec<Origin>,
+}
+
+/// A setting, and where it is written.
+#[derive(Clone, Debug, Serialize)]
+pub struct Origin {
+    /// Its path.
+    pub path: String,
+    /// The file and line, `default`, or what it is derived from.
+    pub origin: String,
+}
+
+/// Writes a plan as the arguments of a target.
+///
+/// # Errors
+/// Every setting that the target cannot do, with its place and a remedy.
+pub fn export(experiment: &Experiment, resolved: &Resolved, target: Target) -> Result<Exported, Failure> {
+    let refuse = |problems| Failure::new(experiment.sources().clone(), problems);
+    if !matches!(resolved.scenario.model, Model::Transformer(_)) {
+        let path = resolved.scenario.model.path();
+        let message = format!("{} trains transformers, not `{path}`", target.name);
+        let help = "write the model as `model: { transformer: ... }`";
+        return Err(refuse(vec![Problem::new(experiment.mark(resolved, path), message).help(help)]));
+    }
+    let table = target.table();
+    let settings = settings_of(resolved, table);
+    let lookup = |path: &str| at(&settings, path);
+    let refusal = |path: &str, help: &str| {
+        let value = lookup(path).as_ref().and_then(plain).map(|value| format!(": {value}"));
+        let message = format!("{} has no argument for `{path}{}`", target.name, value.unwrap_or_default());
+        Problem::new(experiment.mark(resolved, path), message).help(help)
+    };
+    let (mut written, mut problems, mut refused) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for rule in &table.rules {
+        match rule.write(&lookup, target.conversions) {
+            Some(arguments) => written.extend(arguments),
+            None => {
+                problems.push(refusal(rule.obstacle(&lookup), rule.remedy.as_deref().unwrap_or(REMOVE)));
+                refused.extend(rule.paths());
+            }
+        }
+    }
+    for unsaid in unsaid(target, &settings, &written, &refused) {
+        problems.push(match unsaid {
+            Unsaid::Setting(path) => refusal(&path, REMOVE),
+            // What is refused can be why.
+            Unsaid::Plan(_) if !refused.is_empty() => continue,
+            Unsaid::Plan(message) => {
+                let message = format!("{} would be told something else: {message}", target.name);
+                Problem::new(experiment.mark(resolved, "model"), message).help("change that setting")
+            }
+        });
+    }
+    if !problems.is_empty() {
+        return Err(refuse(problems));
+    }
+    let origin = |path: &String| Origin { path: path.clone(), origin: experiment.origin(resolved, path) };
+    let line = |Written { name, values, paths }: Written| Line {
+        words: [vec![name], values].concat(),
+        settings: paths.iter().map(origin).collect(),
+    };
+    let is_written = |path: &&String| at(&settings, path).is_some() && origin(path).origin != "default";
+    Ok(Exported {
+        target: target.name,
+        gpus: gpus(resolved),
+        arguments: written.into_iter().map(line).collect(),
+        beside: table.beside.iter().filter(is_written).map(origin).collect(),
+    })
+}
+
+const REMOVE: &str = "remove the setting, or export to a target that has it";
+
+/// A part of a plan that arguments do not say.
+enum Unsaid {
+    Setting(String),
+    /// The arguments make no plan at all: why not.
+    Plan(String),
+}
+
+/// Imports the arguments of a plan, and gives the settings that do not come back. Paths that are
+/// `refused` have been reported, and stay as they are.
+fn unsaid(target: Target, settings: &Json, written: &[Written], refused: &BTreeSet<&str>) -> Vec<Unsaid> {
+    let table = target.table();
+    let mut sources = Sources::default();
+    let source = sources.add(target.name, "");
+    let mut reading = Reading::new(target, source, &[]);
+    reading.elsewhere = refused.iter().map(|path| (*path).to_owned()).collect();
+    let argument = |written: &Written| Argument {
+        name: written.name.clone(),
+        mark: source.start(),
+        values: written.values.iter().map(|value| Word::alone(value, 1)).collect(),
+    };
+    reading.arguments(&written.iter().map(argument).collect::<Vec<_>>());
+    let messages = |problems: Vec<Problem>| problems.into_iter().map(|it| Unsaid::Plan(it.message)).collect();
+    if !reading.problems.is_empty() {
+        return messages(reading.problems);
+    }
+    // Files that a scenario names are not at hand here; what they measure is no part of a plan.
+    let beside = table.beside.iter().map(String::as_str);
+    let beside = beside.filter(|path| !matches!(*path, "calibration" | "run"));
+    for path in beside.chain(refused.iter().copied()) {
+        let value = at(settings, path);
+        let said = |value| Said { value, mark: source.start(), by: None };
+        reading.settings.shift_remove(path);
+        reading.settings.extend(value.map(|value| (path.to_owned(), said(value))));
+    }
+    let again = match experiment(&reading.settings, target.name, source, sources) {
+        Ok(experiment) => experiment,
+        Err(failure) => return messages(failure.problems),
+    };
+    let Some(point) = again.points().next() else { return Vec::new() };
+    let variant = again.variants().next().unwrap_or_default().to_owned();
+    let again = match again.resolve(&variant, &point) {
+        Ok(again) => settings_of(&again, table),
+        Err(infeasible) => return vec![Unsaid::Plan(infeasible.reason)],
+    };
+    let elsewhere = |path: &str| table.beside.iter().chain(&table.spelled).any(|it| it == path);
+    differences(settings, &again, &elsewhere).into_iter().map(Unsaid::Setting).collect()
+}
+
+/// GPUs of a node, and nodes.
+fn gpus(resolved: &Resolved) -> [u64; 2] {
+    plans::machine::of(&resolved.scenario).map_or([1, 1], |machine| {
+        let per_node = u64::from(machine.gpus_per_node()).max(1);
+        [per_node, u64::from(machine.gpus()).div_ceil(per_node)]
+    })
+}
+
+impl Exported {
+    /// A Bash array of the arguments, each with the settings that it says.
+    pub fn script(&self) -> String {
+        let [per_node, nodes] = self.gpus;
+        let mut text = format!(
+            "# Arguments of {}, for example:\n\
+             # torchrun --nproc-per-node {per_node} --nnodes {nodes} pretrain_gpt.py \"${{ARGS[@]}}\"\nARGS=(\n",
+            self.target
+        );
+        let line = |line: &Line| line.words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        let lines: Vec<String> = self.arguments.iter().map(line).collect();
+        let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+        for (line, Line { settings, .. }) in lines.iter().zip(&self.arguments) {
+            let _ = writeln!(
+                text,
+                "  {line:width$}  # {}",
+                settings.iter().map(Origin::comment).collect::<Vec<_>>().join("; ")
+            );
+        }
+        text.push_str(")\n");
+        for beside in &self.beside {
+            let _ = writeln!(text, "# Not an argument: {}", beside.comment());
+        }
+        text
+    }
+}
+
+impl Origin {
+    fn comment(&self) -> String {
+        let origin = self.origin.replace(['\n', '\r'], " ");
+        format!("{}, {origin}", self.path)
+    }
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./,:=+%@".contains(char);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}

@@ -1,0 +1,248 @@
+//! Megatron-LM: its table, and conversions between words and settings.
+
+use std::sync::LazyLock;
+
+use serde_json::{Value as Json, json};
+
+use super::Target;
+use super::rules::{Conversion, Lookup, Table, plain, scalar};
+use crate::schema::{Bytes, Share};
+
+/// Arguments of `pretrain_gpt.py`.
+pub(super) const MEGATRON: Target = Target { name: "Megatron-LM", table, conversions };
+
+fn table() -> &'static Table {
+    static TABLE: LazyLock<Table> = LazyLock::new(|| {
+        serde_yaml::from_str(include_str!("megatron.yaml")).expect("the embedded table is valid")
+    });
+    &TABLE
+}
+
+/// Modules that recompute, in scenarios and in `--recompute-modules`.
+const RECOMPUTED: [(&str, &str); 7] = [
+    ("core-attention", "core_attn"),
+    ("mlp", "mlp"),
+    ("moe", "moe"),
+    ("moe-activation", "moe_act"),
+    ("shared-experts", "shared_experts"),
+    ("layer-norm", "layernorm"),
+    ("mla-up-projection", "mla_up_proj"),
+];
+
+/// Modules that offload, in scenarios and in `--offload-modules`.
+const OFFLOADED: [(&str, &str); 5] = [
+    ("attention-norm", "attn_norm"),
+    ("core-attention", "core_attn"),
+    ("mlp-norm", "mlp_norm"),
+    ("experts", "expert_fc1"),
+    ("moe-activation", "moe_act"),
+];
+
+type ToWords = fn(&Json, Lookup<'_>) -> Option<Vec<String>>;
+type ToValue = fn(&[&str], Lookup<'_>) -> Option<Json>;
+
+fn conversions(name: &str) -> Option<Conversion> {
+    let (words, value): (ToWords, ToValue) = match name {
+        "ffn" => (|_, _| None, ffn),
+        "window" => (window_word, window),
+        "frequency" => (frequency_word, frequency),
+        "share" => (share_word, |words, _| number(words).map(Json::from)),
+        "chunks" => (|_, _| None, chunks),
+        "layout" => (layout_word, layout),
+        "tensor" => (|_, _| None, tensor),
+        "gradients" => (gradients_word, gradients),
+        "kept" => (kept_word, kept),
+        "recomputed" => {
+            (|value, _| modules_words(value, &RECOMPUTED), |words, _| modules(words, &RECOMPUTED))
+        }
+        "offloaded" => (|value, _| modules_words(value, &OFFLOADED), |words, _| modules(words, &OFFLOADED)),
+        _ => return None,
+    };
+    Some(Conversion { words, value })
+}
+
+fn one(word: &impl ToString) -> Option<Vec<String>> {
+    Some(vec![word.to_string()])
+}
+
+fn setting(settings: Lookup<'_>, path: &str) -> Option<u64> {
+    settings(path)?.as_u64()
+}
+
+fn count(words: &[&str]) -> Option<u64> {
+    words.first()?.parse().ok()
+}
+
+fn number(words: &[&str]) -> Option<f64> {
+    words.first()?.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+/// Width of the MLP without `--ffn-hidden-size`: as many parameters with a gate as without.
+fn ffn(_: &[&str], settings: Lookup<'_>) -> Option<Json> {
+    if let Some(ffn) = settings("model.transformer.ffn") {
+        return Some(ffn);
+    }
+    let hidden = setting(settings, "model.transformer.hidden")?;
+    let has_gate = settings("model.transformer.mlp")? == "swiglu";
+    let width = hidden.checked_mul(4)?;
+    Some(Json::from(if has_gate { width.checked_mul(2)? / 3 / 64 * 64 } else { width }))
+}
+
+/// `--window-size 4096,0`: tokens before and after.
+fn window_word(window: &Json, _: Lookup<'_>) -> Option<Vec<String>> {
+    one(&format!("{},0", window.as_u64()?))
+}
+
+fn window(words: &[&str], _: Lookup<'_>) -> Option<Json> {
+    let bare = words.first()?.trim_matches(['(', ')', '[', ']']);
+    let (before, after) = bare.split_once(',')?;
+    (after.trim() == "0").then(|| scalar(before.trim()))
+}
+
+/// `--moe-layer-freq ([0]*3+[1]*58)`: layers with one MLP before those with experts.
+fn frequency_word(dense: &Json, settings: Lookup<'_>) -> Option<Vec<String>> {
+    let (dense, layers) = (dense.as_u64()?, setting(settings, "model.transformer.layers")?);
+    one(&format!("([0]*{dense}+[1]*{})", layers.checked_sub(dense)?))
+}
+
+fn frequency(words: &[&str], settings: Lookup<'_>) -> Option<Json> {
+    let word: String = words.first()?.chars().filter(|char| !char.is_whitespace()).collect();
+    if word == "1" {
+        return Some(Json::from(0));
+    }
+    let (dense, rest) = word.strip_prefix("([0]*")?.split_once("+[1]*")?;
+    let (dense, rest): (u64, u64) = (dense.parse().ok()?, rest.strip_suffix(')')?.parse().ok()?);
+    let layers = setting(settings, "model.transformer.layers")?;
+    (dense.checked_add(rest) == Some(layers)).then(|| Json::from(dense))
+}
+
+/// A share as a decimal number.
+fn share_word(share: &Json, _: Lookup<'_>) -> Option<Vec<String>> {
+    one(&Share::parse(&plain(share)?).ok()?.as_f64())
+}
+
+/// Chunks of a stage with so many layers each.
+fn chunks(words: &[&str], settings: Lookup<'_>) -> Option<Json> {
+    let stages = setting(settings, "parallelism.pipeline").unwrap_or(1);
+    let round = count(words)?.checked_mul(stages).filter(|layers| *layers > 0)?;
+    let layers = setting(settings, "model.transformer.layers")?;
+    layers.is_multiple_of(round).then(|| Json::from(layers / round))
+}
+
+/// `Et*15|t*16|t*15L`: embedding, layers and loss of each stage.
+fn layout_word(stages: &Json, _: Lookup<'_>) -> Option<Vec<String>> {
+    let stages: Option<Vec<String>> =
+        stages.as_array()?.iter().map(|layers| Some(format!("t*{}", layers.as_u64()?))).collect();
+    one(&format!("E{}L", stages?.join("|")))
+}
+
+fn layout(words: &[&str], _: Lookup<'_>) -> Option<Json> {
+    let word = words.first()?.replace([',', ' '], "");
+    let stages = word.strip_prefix('E')?.strip_suffix('L')?.split('|');
+    stages.map(layers_of_stage).collect::<Option<Vec<u64>>>().map(Json::from)
+}
+
+/// Layers of `t*3`, `ttt` or `tt*2`.
+fn layers_of_stage(stage: &str) -> Option<u64> {
+    let mut layers = 0_u64;
+    for part in stage.split('t').skip(1) {
+        let times =
+            part.strip_prefix('*').map_or_else(|| part.is_empty().then_some(1), |n| n.parse().ok())?;
+        layers = layers.checked_add(times)?;
+    }
+    (stage.starts_with('t') && layers > 0).then_some(layers)
+}
+
+/// Tensor ranks of experts, which are those of all layers.
+fn tensor(words: &[&str], settings: Lookup<'_>) -> Option<Json> {
+    let tensor = setting(settings, "parallelism.tensor").unwrap_or(1);
+    (count(words)? == tensor).then(|| Json::from(tensor))
+}
+
+/// Gradients of a bucket, which scenarios measure in bytes.
+fn gradients_word(bucket: &Json, settings: Lookup<'_>) -> Option<Vec<String>> {
+    let (bytes, each) = (Bytes::parse(bucket.as_str()?).ok()?.bytes(), gradient_bytes(settings));
+    bytes.is_multiple_of(each).then(|| vec![(bytes / each).to_string()])
+}
+
+fn gradients(words: &[&str], settings: Lookup<'_>) -> Option<Json> {
+    let bytes = count(words)?.checked_mul(gradient_bytes(settings))?;
+    let text = match bytes % 1_000_000 {
+        0 => format!("{} MB", bytes / 1_000_000),
+        _ => format!("{bytes} B"),
+    };
+    Some(Json::from(text))
+}
+
+/// Bytes of a gradient: 4 where they are summed in fp32.
+fn gradient_bytes(settings: Lookup<'_>) -> u64 {
+    let mixed = settings("training.precision").is_none_or(|precision| precision != "fp32");
+    let single = !mixed || setting(settings, "memory.bytes_per_parameter") == Some(18);
+    if single { 4 } else { 2 }
+}
+
+/// Layers that leave, of which scenarios say how many stay.
+fn kept_word(kept: &Json, settings: Lookup<'_>) -> Option<Vec<String>> {
+    let layers = setting(settings, "model.transformer.layers")?;
+    one(&layers.checked_sub(kept.as_u64()?)?)
+}
+
+fn kept(words: &[&str], settings: Lookup<'_>) -> Option<Json> {
+    let layers = setting(settings, "model.transformer.layers")?;
+    layers.checked_sub(count(words)?).map(Json::from)
+}
+
+fn modules_words(modules: &Json, names: &[(&str, &str)]) -> Option<Vec<String>> {
+    let word = |module: &Json| {
+        let found = names.iter().find(|(ours, _)| module.as_str() == Some(ours));
+        found.map(|(_, theirs)| (*theirs).to_owned())
+    };
+    modules.as_array()?.iter().map(word).collect()
+}
+
+fn modules(words: &[&str], names: &[(&str, &str)]) -> Option<Json> {
+    let module = |word: &&str| names.iter().find(|(_, theirs)| theirs == word).map(|(ours, _)| json!(ours));
+    words.iter().map(module).collect::<Option<Vec<Json>>>().map(Json::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_values_are_each_others_inverse() {
+        let model = |path: &str| match path {
+            "model.transformer.layers" => Some(json!(61)),
+            "memory.bytes_per_parameter" => Some(json!(18)),
+            _ => None,
+        };
+        for (name, value, word) in [
+            ("window", json!(4096), "4096,0"),
+            ("frequency", json!(3), "([0]*3+[1]*58)"),
+            ("layout", json!([15, 16, 30]), "Et*15|t*16|t*30L"),
+            ("gradients", json!("160 B"), "40"),
+            ("kept", json!(1), "60"),
+            ("recomputed", json!(["core-attention"]), "core_attn"),
+            ("offloaded", json!(["moe-activation"]), "moe_act"),
+        ] {
+            let Conversion { words, value: back } = conversions(name).expect("a conversion");
+            assert_eq!(words(&value, &model), Some(vec![word.to_owned()]), "{name}");
+            assert_eq!(back(&[word], &model), Some(value), "{name}");
+        }
+        assert_eq!(layout(&["Ettt|t*2,t|(tt)L"], &model), None);
+        assert_eq!(layout(&["Ettt|t*2,t|tL"], &model), Some(json!([3, 3, 1])));
+    }
+
+    #[test]
+    fn a_gate_makes_the_mlp_narrower() {
+        let with = |mlp: &'static str| {
+            move |path: &str| match path {
+                "model.transformer.hidden" => Some(json!(4096)),
+                "model.transformer.mlp" => Some(json!(mlp)),
+                _ => None,
+            }
+        };
+        assert_eq!(ffn(&[], &with("swiglu")), Some(json!(10_880)));
+        assert_eq!(ffn(&[], &with("gelu")), Some(json!(16_384)));
+    }
+}
