@@ -95,7 +95,7 @@ fn simulate(
         printer.complain("interrupted before any run had ended");
         return Ok(Exit::Interrupted);
     }
-    let results = Results::of(&summary, scenario(experiment, options)?)?;
+    let results = Results::of(&summary, scenario(experiment, options, &summary)?)?;
     let report = staging.commit(&results.files())?.join(REPORT);
     match arguments.format {
         Output::Table => print_summary(&summary, &report, printer)?,
@@ -129,12 +129,12 @@ fn exit(experiment: &Experiment, summary: &Summary, printer: &Printer) -> Exit {
 }
 
 /// The run that is shown, as a scenario that gives it again from wherever it is kept.
-fn scenario(experiment: &Experiment, options: &Options) -> Result<String, Trouble> {
+fn scenario(experiment: &Experiment, options: &Options, summary: &Summary) -> Result<String, Trouble> {
     // A path that cannot be made absolute is one of no file, and stays as it is.
     let place = |path: &str| {
         std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned())
     };
-    let settings = shown(experiment, options)?;
+    let settings = shown(experiment, options, summary)?;
     let settings = settings.map(|resolved| experiment.explain_elsewhere(&resolved, &place));
     Ok(show::named(experiment.name(), &settings.unwrap_or_default()))
 }

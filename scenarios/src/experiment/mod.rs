@@ -26,6 +26,8 @@ mod traces;
 
 use std::collections::BTreeMap;
 
+use indexmap::IndexMap;
+
 use crate::expectation::{self, Expectation, Names};
 use crate::schema::Scenario;
 use crate::text::node::Node;
@@ -238,6 +240,21 @@ impl Experiment {
     /// The point of an index before `where` leaves any out.
     pub(crate) fn point(&self, index: u64) -> Point {
         sweep::point(&self.layers.axes, index)
+    }
+
+    /// The point with these values, as results have them.
+    pub(crate) fn point_of(&self, values: &IndexMap<String, String>) -> Option<Point> {
+        let digit = |axis: &sweep::Axis| {
+            (0..axis.len()).find(|&digit| {
+                let nodes = axis.value(digit);
+                axis.paths.iter().zip(nodes).all(|(path, node)| values.get(path) == Some(&node.value.plain()))
+            })
+        };
+        let mut index = 0;
+        for axis in &self.layers.axes {
+            index = index * axis.len() + digit(axis)?;
+        }
+        Some(self.point(index))
     }
 
     /// Its axes.

@@ -167,12 +167,19 @@ impl Progress for Sizing<'_> {
     }
 }
 
-/// The run that a summary shows: the first that can be resolved, if any can.
+/// The run that a summary shows: the first that can be resolved, if any can; of a search the best.
 ///
 /// # Errors
 /// A variant that the experiment does not have.
-pub fn shown(experiment: &Experiment, options: &Options) -> Result<Option<Resolved>, Refusal> {
-    Ok(summarise::first(experiment, &selected(experiment, options)?))
+pub fn shown(
+    experiment: &Experiment,
+    options: &Options,
+    summary: &Summary,
+) -> Result<Option<Resolved>, Refusal> {
+    Ok(match experiment.search() {
+        Some(_) => summarise::best(experiment, &summary.variants),
+        None => summarise::first(experiment, &selected(experiment, options)?),
+    })
 }
 
 /// Runs an experiment.

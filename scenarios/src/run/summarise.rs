@@ -19,6 +19,17 @@ pub(super) fn summary(
     options: &Options,
     variants: &[&str],
     planned: usize,
+    runs: Vec<RunSummary>,
+) -> Summary {
+    let shown = first(experiment, variants);
+    showing(shown.as_ref(), (experiment, options, variants), planned, runs)
+}
+
+/// The same with the run that is shown.
+fn showing(
+    shown: Option<&Resolved>,
+    (experiment, options, variants): (&Experiment, &Options, &[&str]),
+    planned: usize,
     mut runs: Vec<RunSummary>,
 ) -> Summary {
     relate(&mut runs, variants);
@@ -27,14 +38,13 @@ pub(super) fn summary(
     let ended = runs.len();
     let interrupted =
         (ended < planned).then_some(Interrupted { ended: ended as u64, planned: planned as u64 });
-    let shown = first(experiment, variants);
     let all = resolved(experiment, variants);
     let calibrated =
         all.iter().map(|(_, scenario)| scenario).find(|scenario| !scenario.calibration.is_empty());
     let known = |names: Vec<&str>| names.iter().all(|name| variants.contains(name));
     let promises = experiment.promises().iter().filter(|promise| known(promise.variants()));
     let citations = experiment.citations().iter().filter(|citation| known(citation.variants()));
-    let resolved_scenario = shown.as_ref().map_or_else(String::new, |resolved| experiment.explain(resolved));
+    let resolved_scenario = shown.map_or_else(String::new, |resolved| experiment.explain(resolved));
     Summary {
         schema_version: SCHEMA_VERSION,
         name: experiment.name().to_owned(),
@@ -51,15 +61,11 @@ pub(super) fn summary(
         interrupted,
         expectations: promises.map(|promise| promise.check(&runs, experiment.sources())).collect(),
         published: citations.map(|citation| citation.cite(&runs)).collect(),
-        parameters: shown
-            .as_ref()
-            .map_or_else(IndexMap::new, |resolved| parameters(&resolved.scenario, &runs)),
-        assumptions: shown.as_ref().map_or_else(Vec::new, |resolved| assumptions(&resolved.scenario)),
+        parameters: shown.map_or_else(IndexMap::new, |resolved| parameters(&resolved.scenario, &runs)),
+        assumptions: shown.map_or_else(Vec::new, |resolved| assumptions(&resolved.scenario)),
         machine: drawing(&all),
         calibrations: calibrations(&all),
-        constants: calibrated
-            .or(shown.as_ref().map(|shown| &shown.scenario))
-            .map_or_else(Vec::new, constants),
+        constants: calibrated.or(shown.map(|shown| &shown.scenario)).map_or_else(Vec::new, constants),
         resolved_scenario,
         variants: runs,
     }
@@ -74,12 +80,18 @@ pub(super) fn searched(
     runs: Vec<RunSummary>,
 ) -> Summary {
     let finding = reports::searched::finding(&proof, &runs);
-    let planned = runs.len();
-    let mut summary = summary(experiment, options, variants, planned, runs);
+    let (best, planned) = (best(experiment, &runs), runs.len());
+    let mut summary = showing(best.as_ref(), (experiment, options, variants), planned, runs);
     if let Some((best, others)) = summary.variants.split_first_mut() {
         others.iter_mut().for_each(|run| run.relative_to_first = Ratio::of(run, best));
     }
     Summary { search: Some(proof), finding, ..summary }
+}
+
+/// The best plan of a search.
+pub(super) fn best(experiment: &Experiment, runs: &[RunSummary]) -> Option<Resolved> {
+    let best = runs.first()?;
+    experiment.resolve(&best.variant, &experiment.point_of(&best.point)?).ok()
 }
 
 /// Tells of every run but those of the first variant how its time relates to that one's at the same point.

@@ -171,6 +171,6 @@ sweep: { training.micro_batches: [3, 5, 8] }
     );
     let summary = run(&experiment);
     assert!(summary.resolved_scenario.contains("micro_batches: 8"), "{}", summary.resolved_scenario);
-    let shown = scenarios::run::shown(&experiment, &Options { jobs: Some(1), ..options() });
+    let shown = scenarios::run::shown(&experiment, &Options { jobs: Some(1), ..options() }, &summary);
     assert!(shown.expect("its variant exists").is_some());
 }
