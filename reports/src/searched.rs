@@ -8,7 +8,10 @@ use crate::wording::said;
 
 /// The answer of a search in one sentence; `runs` are its best plans, or the one that lacks least.
 pub fn finding(proof: &SearchProof, runs: &[RunSummary]) -> String {
-    let plans = quantity::count(proof.plans as f64);
+    let plans = match proof.plans {
+        few @ 0..1000 => few.to_string(),
+        many => quantity::count(many as f64),
+    };
     let stopped = if proof.left > 0 { "so far " } else { "" };
     let Some((best, gap)) = runs.first().zip(proof.gap) else {
         let closest = runs.first().and_then(|run| run.failure.as_ref()?.short_bytes);

@@ -80,6 +80,7 @@ impl Dimension for Time {
         unit("us", 1_000_000),
         unit("ms", 1_000_000_000),
         unit("s", 1_000_000_000_000),
+        unit("min", 60_000_000_000_000),
         unit("h", 3_600_000_000_000_000),
     ];
     const BARE: Option<&'static Unit> = None;

@@ -1,6 +1,6 @@
 //! `foretrain plan`: a file that searches for the best plan of a model on a machine.
 
-use hw_models::catalogue::nearest;
+use hw_models::catalogue::{UnknownEntry, look_up};
 use scenarios::catalogue;
 
 use super::Exit;
@@ -39,8 +39,7 @@ pub(super) fn plan(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tro
         (1, None) => format!("{{ node: {{ name: {node} }} }}"),
         (_, None) => format!("{{ cluster: {{ node: {node}, count: {count} }} }}"),
         (_, Some(fabric)) => {
-            let known: Vec<&str> = catalogue::devices().fabrics.keys().map(String::as_str).collect();
-            look_up(fabric, &known, "fabric")?;
+            look_up(&catalogue::devices().fabrics, "fabric", fabric).map_err(|unknown| mistake(&unknown))?;
             format!("{{ cluster: {{ node: {node}, count: {count}, fabric: {fabric} }} }}")
         }
     };
@@ -79,10 +78,9 @@ struct Machine<'a> {
 impl<'a> Machine<'a> {
     /// Reads `dgx-h100` or `8xdgx-h100`.
     fn read(text: &'a str) -> Result<Self, Trouble> {
-        let known: Vec<&str> = catalogue::devices().nodes.keys().map(String::as_str).collect();
         let counted = text.split_once('x').and_then(|(count, node)| Some((count.parse().ok()?, node)));
         let (count, node) = counted.filter(|(count, _)| *count > 0).unwrap_or((1, text));
-        look_up(node, &known, "machine")?;
+        look_up(&catalogue::devices().nodes, "node", node).map_err(|unknown| mistake(&unknown))?;
         Ok(Self { node, count })
     }
 }
@@ -101,20 +99,12 @@ impl Model {
             let settings = format!("config: {}", serde_json::json!(text));
             return Ok(Self { title: text.replace([':', '#'], " "), settings, positions: SEQUENCE });
         }
-        let presets = catalogue::presets();
-        let known: Vec<&str> = presets.keys().map(String::as_str).collect();
-        look_up(text, &known, "model")?;
-        let positions = presets[text].model.max_positions.into();
+        let preset = look_up(catalogue::presets(), "model", text).map_err(|unknown| mistake(&unknown))?;
+        let positions = preset.model.max_positions.into();
         Ok(Self { title: text.to_owned(), settings: format!("preset: {text}"), positions })
     }
 }
 
-fn look_up(name: &str, known: &[&str], what: &str) -> Result<(), Trouble> {
-    match known.contains(&name) {
-        true => Ok(()),
-        false => {
-            let remedy = nearest::remedy(name, known, what);
-            Err(Trouble::Mistake(format!("there is no {what} `{name}`: {remedy}")))
-        }
-    }
+fn mistake(unknown: &UnknownEntry) -> Trouble {
+    Trouble::Mistake(unknown.to_string())
 }

@@ -232,7 +232,7 @@ impl Experiment {
         self.variant(variant).changed(point, &changes, problems).map(|resolved| resolved.scenario)
     }
 
-    /// How the best of its points is looked for; none: all of them are run.
+    /// Search for the best of its points. `None`: all of them are run.
     pub fn search(&self) -> Option<&Search> {
         self.search.as_ref()
     }

@@ -24,7 +24,8 @@ fn a_planned_file_searches() {
     );
     // What is shown, and can be run or exported again, is the best plan.
     let kept = sandbox.run("run out/plan/scenario.yaml --format json").json();
-    let found: serde_json::Value = serde_json::from_str(&sandbox.read("out/plan/results.json")).expect("JSON");
+    let found: serde_json::Value =
+        serde_json::from_str(&sandbox.read("out/plan/results.json")).expect("JSON");
     assert_eq!(kept["variants"][0]["step_time_s"], found["variants"][0]["step_time_s"]);
     let page = sandbox.read("out/plan/report.html");
     assert!(page.contains("How is that proven?") && page.contains("slower by their bound"));

@@ -107,11 +107,10 @@ struct Space<'e> {
 /// One more thing that is known of a plan.
 enum Told {
     Impossible(Vec<String>),
-    /// It lacks so many bytes on a GPU.
+    /// Bytes that it lacks on a GPU.
     Short(u64),
     Priced(Priced),
     Simulated {
-        fingerprint: [u64; 2],
         gpus: u64,
         run: Result<Option<Box<RunSummary>>, String>,
     },
@@ -119,6 +118,8 @@ enum Told {
 
 /// A plan whose operators are priced.
 struct Priced {
+    /// What it comes to.
+    fingerprint: [u64; 2],
     /// Its bound, by the objective.
     bound: f64,
     /// Work of its group; none where it is not known.
@@ -146,17 +147,18 @@ impl Space<'_> {
             Ok(scenario) => scenario,
             Err(reasons) => return Told::Impossible(reasons),
         };
-        let unit = self.unit(&scenario);
+        let (unit, fingerprint) = (self.unit(&scenario), fingerprint(&scenario));
         match plans::floor(&scenario) {
             Err(error) => Told::Impossible(vec![error.to_string()]),
             Ok(None) => match plans::check(&scenario) {
                 Err(error) => Told::Impossible(vec![error.to_string()]),
-                Ok(()) => Told::Priced(Priced { bound: 0.0, work: None }),
+                Ok(()) => Told::Priced(Priced { fingerprint, bound: 0.0, work: None }),
             },
             Ok(Some(floor)) => {
                 let lacking = floor.memory.iter().map(|memory| memory.held.saturating_sub(memory.capacity));
                 match lacking.max().unwrap_or(0) {
                     0 => Told::Priced(Priced {
+                        fingerprint,
                         bound: floor.step.as_secs() / unit,
                         work: group::Work::of(&scenario, floor.micro_batch.as_secs(), unit),
                     }),
@@ -172,7 +174,7 @@ impl Space<'_> {
             Err(reasons) => return Told::Impossible(reasons),
         };
         let run = one::tried(&scenario, self.seed).map(|run| run.map(Box::new));
-        Told::Simulated { fingerprint: fingerprint(&scenario), gpus: plans::ranks(&scenario), run }
+        Told::Simulated { gpus: plans::ranks(&scenario), run }
     }
 
     /// Seconds of a step are divided by this in the objective.
@@ -262,7 +264,10 @@ impl State {
                 let least = self.least_short.is_none_or(|(least, _)| bytes < least);
                 self.least_short = if least { Some((bytes, (group, member))) } else { self.least_short };
             }
-            Told::Priced(Priced { bound, work }) => {
+            Told::Priced(Priced { fingerprint, .. }) if !self.seen.insert(fingerprint) => {
+                self.tally.equal += 1;
+            }
+            Told::Priced(Priced { bound, work, .. }) => {
                 let bound = bound.max(open.bound);
                 self.open.push(Reverse(Open { bound, what: What::Fine { group, member } }));
                 if let What::Group { .. } = open.what {
@@ -270,10 +275,10 @@ impl State {
                 }
                 return Ok(());
             }
-            Told::Simulated { fingerprint, gpus, run } => {
+            Told::Simulated { gpus, run } => {
                 let run =
                     run.map_err(|reason| Refusal::Broken { variant: "of the search".to_owned(), reason })?;
-                self.simulated((group, member), fingerprint, gpus, run, search);
+                self.simulated((group, member), gpus, run, search);
             }
         }
         progress.done();
@@ -293,21 +298,8 @@ impl State {
         }
     }
 
-    fn simulated(
-        &mut self,
-        place: (usize, usize),
-        fingerprint: [u64; 2],
-        gpus: u64,
-        run: Option<Box<RunSummary>>,
-        search: &Search,
-    ) {
-        if !self.seen.insert(fingerprint) {
-            self.tally.equal += 1;
-            return;
-        }
-        let Some((run, time)) =
-            run.and_then(|run| Some((run.step_time()?, run))).map(|(time, run)| (run, time))
-        else {
+    fn simulated(&mut self, place: (usize, usize), gpus: u64, run: Option<Box<RunSummary>>, search: &Search) {
+        let Some((time, run)) = run.and_then(|run| Some((run.step_time()?, run))) else {
             self.tally.did_not_fit += 1;
             self.least_short.get_or_insert((0, place));
             return;
