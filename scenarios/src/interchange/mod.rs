@@ -6,7 +6,7 @@
 //!    +-------import--------+   both read one table of the target, in two directions
 //! ```
 //!
-//! A target is a [`Table`] of correspondences and a few conversions. An export proves itself: the
+//! A target is a table of correspondences and a few conversions. An export proves itself: the
 //! arguments are imported, and a setting that does not come back is one that the target cannot say,
 //! which is refused by name.
 
