@@ -12,20 +12,27 @@ pub fn finding(proof: &SearchProof, runs: &[RunSummary]) -> String {
         few @ 0..1000 => few.to_string(),
         many => quantity::count(many as f64),
     };
-    let stopped = if proof.left > 0 { "so far " } else { "" };
+    let [none, leads] = match proof.left {
+        0 => ["None", "Best"],
+        _ => ["So far none", "So far best"],
+    };
     let Some((best, gap)) = runs.first().zip(proof.gap) else {
         let closest = runs.first().and_then(|run| run.failure.as_ref()?.short_bytes);
         let closest = closest.map(|short| format!("; the closest lacks {}", quantity::bytes(short)));
-        return format!("{stopped}none of {plans} plans fits{}.", closest.unwrap_or_default());
+        return format!("{none} of {plans} plans fits{}.", closest.unwrap_or_default());
     };
     let speed = Speed::of(std::slice::from_ref(best));
-    let rate = speed.value(best).map(|value| format!("{}, ", speed.text(value))).unwrap_or_default();
+    let rate = speed
+        .value(best)
+        .filter(|_| speed.is_of_work())
+        .map(|value| format!("{}, ", speed.text(value)))
+        .unwrap_or_default();
     let step = best.step_time().map(quantity::seconds).unwrap_or_default();
     let proven = match gap {
         0.0 => "proven to be the best".to_owned(),
         gap => format!("proven within {}", quantity::percent(gap)),
     };
-    format!("{stopped}best of {plans} plans: {} ({rate}{step} a step), {proven}.", setting(best))
+    format!("{leads} of {plans} plans: {} ({rate}{step} a step), {proven}.", setting(best))
 }
 
 /// Settings of a plan: `tensor 8, micro-batch 2, recompute full`.
@@ -106,7 +113,7 @@ mod tests {
         let runs = [run("8", 2.0, None), run("4", 2.1, Some([0.98, 1.1])), run("2", 2.2, Some([1.02, 1.2]))];
         assert_eq!(
             finding(&proof, &runs),
-            "best of 1.92 k plans: tensor 8 (2.00 s a step), proven within 0.400 %."
+            "Best of 1.92 k plans: tensor 8 (2.00 s a step), proven within 0.400 %."
         );
         assert_eq!(
             ties(&runs).as_deref(),
@@ -117,7 +124,7 @@ mod tests {
         );
         assert_eq!(outcomes(&proof).iter().map(|(_, plans)| plans).sum::<u64>(), 1920);
         let none = SearchProof { gap: None, ..proof };
-        assert_eq!(finding(&none, &[]), "none of 1.92 k plans fits.");
+        assert_eq!(finding(&none, &[]), "None of 1.92 k plans fits.");
         let plain = RunSummary { point: IndexMap::new(), ..run("1", 1.0, None) };
         assert_eq!(setting(&plain), "base");
     }
