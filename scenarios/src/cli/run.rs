@@ -1,6 +1,7 @@
 //! `foretrain run`: simulate, say what was found, write the report.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use reports::summary::{FailureKind, RunSummary, Summary};
@@ -87,7 +88,7 @@ fn simulate(
 ) -> Result<Exit, Trouble> {
     let staging = Staging::open(&arguments.out, folder)?;
     let (counted, budget) = match experiment.search() {
-        Some(search) => ("plans", search.budget()),
+        Some(search) => ("plans", search.budget_ns().map(Duration::from_nanos)),
         None => ("runs", None),
     };
     let summary = execute(experiment, options, &Bar::new(arguments.quiet, counted).within(budget))?;

@@ -113,9 +113,9 @@ const EXAMPLE: &str =
     "write `search: { over: { parallelism: auto, training.micro_batch: auto, techniques: [recompute] } }`";
 
 impl Search {
-    /// Time after which it ends with what it has found.
-    pub fn budget(&self) -> Option<std::time::Duration> {
-        self.settings.budget.map(|budget| std::time::Duration::from_nanos(budget.picoseconds() / 1000))
+    /// Time after which it ends with what it has found (ns).
+    pub fn budget_ns(&self) -> Option<u64> {
+        self.settings.budget.map(|budget| budget.picoseconds() / 1000)
     }
 
     /// The axes that are written out; the others are noted with their places.
