@@ -23,6 +23,7 @@ pub mod allocator;
 pub mod catalogue;
 pub mod collectives;
 pub mod copies;
+pub mod digest;
 pub mod errors;
 pub mod framework;
 pub mod host;

@@ -40,6 +40,14 @@ pub fn count(value: f64) -> String {
     join(&number, prefix)
 }
 
+/// A number of whole things, short from a thousand on: `986`, `871 k`.
+pub fn whole(number: u64) -> String {
+    match number {
+        0..1000 => number.to_string(),
+        _ => count(number as f64),
+    }
+}
+
 /// A share: `24.3 %` of 0.243.
 pub fn percent(share: f64) -> String {
     format!("{} %", significant(share * 100.0))

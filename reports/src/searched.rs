@@ -8,10 +8,7 @@ use crate::wording::said;
 
 /// The answer of a search in one sentence; `runs` are its best plans, or the one that lacks least.
 pub fn finding(proof: &SearchProof, runs: &[RunSummary]) -> String {
-    let plans = match proof.plans {
-        few @ 0..1000 => few.to_string(),
-        many => quantity::count(many as f64),
-    };
+    let plans = quantity::whole(proof.plans);
     let [none, leads] = match proof.left {
         0 => ["None", "Best"],
         _ => ["So far none", "So far best"],

@@ -35,6 +35,13 @@ pub struct Node {
     pub sources: Sources,
 }
 
+impl Node {
+    /// Number of its GPUs.
+    pub fn gpus(&self) -> u64 {
+        self.pcie.tree.iter().map(|branch| u64::from(branch.gpus)).sum()
+    }
+}
+
 /// The memory of a host, shared evenly by its sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]

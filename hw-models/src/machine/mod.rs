@@ -48,11 +48,11 @@ pub use settings::{
 pub use transfers::{Transfers, join};
 
 use std::borrow::Cow;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::OnceLock;
 
 use crate::catalogue::{Catalogue, Gpu, LinkKind, Ssd};
+use crate::digest::digest;
 
 use degrade::Slowed;
 use fabric::FabricPlan;
@@ -196,13 +196,7 @@ impl Machine {
     /// Digits that tell it from others: of all that is known of it.
     pub fn digest(&self) -> [u64; 2] {
         *self.digest.get_or_init(|| {
-            let text = format!("{:?}", (&self.groups, &self.fabric, &self.slowed, self.numbered_nodes));
-            // Keys of `DefaultHasher::new` are fixed.
-            [0_u8, 1].map(|which| {
-                let mut hasher = DefaultHasher::new();
-                (which, &text).hash(&mut hasher);
-                hasher.finish()
-            })
+            digest(&format!("{:?}", (&self.groups, &self.fabric, &self.slowed, self.numbered_nodes)))
         })
     }
 

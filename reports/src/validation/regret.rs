@@ -23,7 +23,7 @@ use crate::quantity;
 
 /// Fewer plans leave little to pick from.
 const PLANS_MIN: usize = 4;
-/// So many plans can be tried on the cluster before one is kept.
+/// Plans that can be tried on the cluster before one is kept.
 const TRIED: usize = 3;
 
 /// Regret over all groups of a set.

@@ -68,10 +68,7 @@ impl<'a> Checked<'a> {
             _ => format!("{count} {what}s"),
         };
         let plan = &self.plan;
-        let activities = match plan.activities {
-            few @ 0..1000 => few.to_string(),
-            many => quantity::count(many as f64),
-        };
+        let activities = quantity::whole(plan.activities);
         let variants = self.variants.len() as u64;
         if plan.searched {
             let plans = number(plan.points * variants, "plan");

@@ -20,14 +20,14 @@ use super::printer::Printer;
 use super::trouble::Trouble;
 use super::{Exit, Format, import_plan};
 
-/// What is read.
+/// A source to read.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
     source: Source,
 }
 
-/// Who wrote it.
+/// Writer of the source.
 #[derive(Debug, Subcommand)]
 enum Source {
     /// A trace of PyTorch's profiler: `torch.profiler` with `export_chrome_trace`

@@ -1,7 +1,8 @@
 //! `foretrain plan`: a file that searches for the best plan of a model on a machine.
 
-use hw_models::catalogue::{UnknownEntry, look_up};
-use scenarios::catalogue;
+use hw_models::catalogue;
+use indexmap::IndexMap;
+use scenarios::catalogue::{devices, presets};
 
 use super::Exit;
 use super::printer::Printer;
@@ -13,7 +14,7 @@ const TOKENS: u64 = 4 << 20;
 /// Tokens of a sequence where nothing is said, unless the model has fewer positions.
 const SEQUENCE: u64 = 4096;
 
-/// What is to be trained, and where.
+/// A model, and a machine to train it on.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// A published model (`foretrain list models`), or a Hugging Face config.json
@@ -39,7 +40,7 @@ pub(super) fn plan(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tro
         (1, None) => format!("{{ node: {{ name: {node} }} }}"),
         (_, None) => format!("{{ cluster: {{ node: {node}, count: {count} }} }}"),
         (_, Some(fabric)) => {
-            look_up(&catalogue::devices().fabrics, "fabric", fabric).map_err(|unknown| mistake(&unknown))?;
+            look_up(&devices().fabrics, "fabric", fabric)?;
             format!("{{ cluster: {{ node: {node}, count: {count}, fabric: {fabric} }} }}")
         }
     };
@@ -80,7 +81,7 @@ impl<'a> Machine<'a> {
     fn read(text: &'a str) -> Result<Self, Trouble> {
         let counted = text.split_once('x').and_then(|(count, node)| Some((count.parse().ok()?, node)));
         let (count, node) = counted.filter(|(count, _)| *count > 0).unwrap_or((1, text));
-        look_up(&catalogue::devices().nodes, "node", node).map_err(|unknown| mistake(&unknown))?;
+        look_up(&devices().nodes, "node", node)?;
         Ok(Self { node, count })
     }
 }
@@ -99,12 +100,12 @@ impl Model {
             let settings = format!("config: {}", serde_json::json!(text));
             return Ok(Self { title: text.replace([':', '#'], " "), settings, positions: SEQUENCE });
         }
-        let preset = look_up(catalogue::presets(), "model", text).map_err(|unknown| mistake(&unknown))?;
+        let preset = look_up(presets(), "model", text)?;
         let positions = preset.model.max_positions.into();
         Ok(Self { title: text.to_owned(), settings: format!("preset: {text}"), positions })
     }
 }
 
-fn mistake(unknown: &UnknownEntry) -> Trouble {
-    Trouble::Mistake(unknown.to_string())
+fn look_up<'a, T>(known: &'a IndexMap<String, T>, noun: &'static str, name: &str) -> Result<&'a T, Trouble> {
+    catalogue::look_up(known, noun, name).map_err(|unknown| Trouble::Mistake(unknown.to_string()))
 }

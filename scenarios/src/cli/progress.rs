@@ -22,7 +22,7 @@ impl Bar {
         Self { drawn: drawn(quiet, "{wide_bar}", things), until: None }
     }
 
-    /// The same, which stops what it counts after a `budget`.
+    /// A bar that stops the work it counts after a `budget`.
     pub(super) fn within(mut self, budget: Option<Duration>) -> Self {
         self.until = budget.and_then(|budget| Instant::now().checked_add(budget));
         self

@@ -8,6 +8,7 @@ use reports::summary::{FailureKind, RunSummary, Summary};
 use reports::terminal::{self, Style};
 use scenarios::Experiment;
 use scenarios::expectation::Expectation;
+use scenarios::interchange::quoted;
 use scenarios::run::{Options, execute, shown};
 
 use super::check::Checked;
@@ -192,12 +193,8 @@ impl Arguments {
 
 /// A command line of foretrain as it would be typed in a shell.
 pub(super) fn command(arguments: impl Iterator<Item = String>) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
-    let quote = |word: String| match !word.is_empty() && word.chars().all(is_plain) {
-        true => word,
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    };
-    std::iter::once("foretrain".to_owned()).chain(arguments.map(quote)).collect::<Vec<_>>().join(" ")
+    let quoted = arguments.map(|argument| quoted(&argument));
+    std::iter::once("foretrain".to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use hw_models::catalogue::nearest;
 use workloads::passes::FACTS;
 
+use super::paths::leads_to;
 use super::sweep::Axis;
 use crate::text::node::{Node, Value, shorten};
 use crate::text::problem::Problem;
@@ -79,9 +80,4 @@ fn not_swept(path: &str, item: &Node, swept: &[&str]) -> Problem {
         [] => problem.help("leave out `cases`: this experiment has no sweep"),
         _ => problem.help(nearest::remedy(path, swept, "swept setting")),
     }
-}
-
-/// True if `path` is `place` or stands below it.
-fn leads_to(place: &str, path: &str) -> bool {
-    path.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

@@ -54,7 +54,7 @@ impl Variant<'_> {
         self.changed(point, &[], Vec::new())
     }
 
-    /// The same where somebody else finds what keeps it from being built, which takes longest.
+    /// Its scenario at `point`, without the check whether it can be built, which takes longest.
     ///
     /// # Errors
     /// Sizes that do not multiply at this point.

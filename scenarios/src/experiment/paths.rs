@@ -12,6 +12,16 @@ pub(super) fn keys(path: &str) -> Vec<&str> {
     path.split('.').collect()
 }
 
+/// True if `path` is `place` or stands below it.
+pub(crate) fn leads_to(place: &str, path: &str) -> bool {
+    path == place || is_below(place, path)
+}
+
+/// True if `path` stands below `place`.
+pub(crate) fn is_below(place: &str, path: &str) -> bool {
+    path.strip_prefix(place).is_some_and(|rest| rest.starts_with('.'))
+}
+
 /// Whether the schema has a setting at `path`, which is written at `mark`.
 pub(super) fn check(path: &str, mark: Mark) -> Result<(), Problem> {
     let mut shape = Shape::scenario();

@@ -123,15 +123,20 @@ pub(super) fn size(axes: &[Axis]) -> u64 {
 }
 
 /// The point of `index` in the order in which the last axis changes fastest.
-pub(super) fn point(axes: &[Axis], mut index: u64) -> Point {
-    let mut values = Vec::new();
+pub(super) fn point(axes: &[Axis], index: u64) -> Point {
+    let of_axis = |(axis, digit): (&Axis, u64)| axis.paths.clone().into_iter().zip(axis.value(digit));
+    Point { values: axes.iter().zip(digits(axes, index)).flat_map(of_axis).collect() }
+}
+
+/// Numbers of the values on each axis of the point of `index`.
+pub(crate) fn digits(axes: &[Axis], mut index: u64) -> Vec<u64> {
+    let mut digits: Vec<u64> = Vec::with_capacity(axes.len());
     for axis in axes.iter().rev() {
-        let nodes = axis.value(index % axis.len());
+        digits.push(index % axis.len());
         index /= axis.len();
-        values.extend(axis.paths.iter().cloned().zip(nodes).rev());
     }
-    values.reverse();
-    Point { values }
+    digits.reverse();
+    digits
 }
 
 impl Axis {

@@ -10,7 +10,7 @@ use super::Target;
 use super::command::Given as Argument;
 use super::import::{Reading, experiment};
 use super::rules::{Written, plain};
-use super::shell::Word;
+use super::shell::{Word, quoted};
 use super::tree::{Said, at, differences, resolved as settings_of};
 use crate::experiment::{Experiment, Resolved};
 use crate::plans;
@@ -197,13 +197,4 @@ impl Origin {
         let origin = self.origin.replace(['\n', '\r'], " ");
         format!("{}, {origin}", self.path)
     }
-}
-
-/// A word as a shell reads it.
-fn quoted(word: &str) -> String {
-    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./,:=+%@".contains(char);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }

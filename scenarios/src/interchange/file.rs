@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 use super::import::{Assumed, Ignored};
 use super::rules::plain;
 use super::tree::{Said, Settings};
+use crate::experiment::leads_to;
 use crate::text::source::{Mark, Sources};
 use crate::text::yaml;
 
@@ -66,10 +67,7 @@ fn order(path: &str, settings: &Settings) -> Vec<usize> {
     let keys: Vec<&str> = path.split('.').collect();
     let first = |depth: usize| {
         let above = keys[..depth].join(".");
-        let is_below = |known: &String| {
-            known.strip_prefix(&above).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        settings.keys().position(is_below).unwrap_or_default()
+        settings.keys().position(|known| leads_to(&above, known)).unwrap_or_default()
     };
     (1..=keys.len()).map(first).collect()
 }

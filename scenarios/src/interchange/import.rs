@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use hw_models::catalogue::nearest;
+use hw_models::catalogue::{self, nearest};
 use serde::Serialize;
 use serde_json::Value as Json;
 
@@ -13,7 +13,7 @@ use super::file::{comments, written};
 use super::rules::{Meaning, Row, Rule, Setting, Table};
 use super::shell::{self, Script, Word};
 use super::tree::{Said, Settings, node, of_json, said};
-use crate::experiment::{Experiment, assembled, check_settings, setting};
+use crate::experiment::{Experiment, assembled, check_settings, is_below, setting};
 use crate::text::node::{Node, Value, shorten};
 use crate::text::problem::{Failure, Problem};
 use crate::text::source::{Mark, SourceId, Sources};
@@ -197,7 +197,7 @@ fn machine(
         return Ok(Some(Said { value, mark, by: Some("--machine".to_owned()) }));
     };
     let known = crate::catalogue::devices().nodes.get(name);
-    let per_node = known.map(|node| node.pcie.tree.iter().map(|branch| u64::from(branch.gpus)).sum());
+    let per_node = known.map(catalogue::Node::gpus);
     let gpus = processes.unwrap_or_else(|| per_node.unwrap_or(1)).saturating_mul(nodes.unwrap_or(1));
     let count = gpus.div_ceil(per_node.unwrap_or(gpus).max(1));
     let value = if count > 1 {
@@ -344,10 +344,9 @@ impl<'a> Reading<'a> {
             let Some((path, mark)) = setting(change, sources, &mut self.problems) else { continue };
             let written = change.split_once('=').map_or("", |(_, value)| value);
             let value = serde_yaml::from_str(written).unwrap_or_default();
-            let is_below = |known: &str| known.strip_prefix(&*path).is_some_and(|it| it.starts_with('.'));
-            self.settings.retain(|known, _| !is_below(known));
-            let holds = |known: &str| path.strip_prefix(known).is_some_and(|it| it.starts_with('.'));
-            let map = self.settings.iter_mut().find(|(known, said)| said.value.is_object() && holds(known));
+            self.settings.retain(|known, _| !is_below(&path, known));
+            let holds = |known: &str, said: &Said| said.value.is_object() && is_below(known, &path);
+            let map = self.settings.iter_mut().find(|(known, said)| holds(known, said));
             if let Some((known, said)) = map {
                 let keys = path[known.len() + 1..].split('.');
                 keys.fold(&mut said.value, |place, key| &mut as_map(place)[key]).clone_from(&value);

@@ -23,6 +23,7 @@ use rules::{Conversions, Table};
 
 pub use export::{Exported, Line, export};
 pub use import::{Assumed, Given, Ignored, Imported, Options, Understood, import};
+pub use shell::quoted;
 
 /// A training framework.
 #[derive(Clone, Copy, Debug)]

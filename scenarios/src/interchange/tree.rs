@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use serde_json::{Map as JsonMap, Value as Json};
 
 use super::rules::{Table, same};
-use crate::experiment::Resolved;
+use crate::experiment::{Resolved, is_below};
 use crate::text::node::{Entry, Map, Node, Value};
 use crate::text::source::Mark;
 
@@ -22,8 +22,7 @@ pub(super) type Settings = IndexMap<String, Said>;
 
 /// The value at a path: what is said, or a map where something below is.
 pub(super) fn said(settings: &Settings, path: &str) -> Option<Json> {
-    let is_below = |known: &String| known.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
-    let map = || settings.keys().any(is_below).then(|| Json::Object(JsonMap::new()));
+    let map = || settings.keys().any(|known| is_below(path, known)).then(|| Json::Object(JsonMap::new()));
     settings.get(path).map(|said| said.value.clone()).or_else(map)
 }
 

@@ -2,9 +2,9 @@
 //! be it for a point of the sweep or as a remedy for another.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use hw_models::digest::digest;
 use reports::summary::RunSummary;
 
 use super::one::{self, Drawn};
@@ -65,10 +65,5 @@ pub(super) fn fingerprint(scenario: &Scenario) -> [u64; 2] {
     let text = serde_json::to_string(scenario).expect("settings can be written as JSON");
     // One name may mean two traces, where files in two folders give it.
     let trace = scenario.model.trace().and_then(|trace| Some(&trace.recorded.as_ref()?.path));
-    // Keys of `DefaultHasher::new` are fixed.
-    [0_u8, 1].map(|which| {
-        let mut hasher = DefaultHasher::new();
-        (which, &text, trace).hash(&mut hasher);
-        hasher.finish()
-    })
+    digest(&(text, trace))
 }

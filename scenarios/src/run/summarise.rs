@@ -25,7 +25,7 @@ pub(super) fn summary(
     showing(shown.as_ref(), (experiment, options, variants), planned, runs)
 }
 
-/// The same with the run that is shown.
+/// The summary of runs, of which one is shown.
 fn showing(
     shown: Option<&Resolved>,
     (experiment, options, variants): (&Experiment, &Options, &[&str]),

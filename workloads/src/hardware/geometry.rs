@@ -25,7 +25,7 @@ pub(crate) struct Place {
     placement: Placement,
 }
 
-/// What is known of the ranks of a job.
+/// Known places of the ranks of a job.
 #[derive(Debug, Default)]
 pub(crate) struct Geometry {
     shapes: Mutex<BTreeMap<(Group, Scope), GroupShape>>,
@@ -43,7 +43,7 @@ impl Geometry {
     /// Where the members of a kind of group are, found unless it is known.
     ///
     /// # Errors
-    /// Those of `find`, which are not remembered.
+    /// Errors of `find`, which are not remembered.
     pub(super) fn shape<E>(
         &self,
         key: (Group, Scope),
@@ -55,7 +55,7 @@ impl Geometry {
     /// The way from a stage to another, found unless it is known.
     ///
     /// # Errors
-    /// Those of `find`, which are not remembered.
+    /// Errors of `find`, which are not remembered.
     pub(super) fn way<E>(
         &self,
         key: (u32, u32),

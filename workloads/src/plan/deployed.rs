@@ -132,7 +132,7 @@ impl<'a> Deployed<'a> {
         let passes = list(&self.deployment.pipelining, Vec::new());
         let (_, copies) = self.rewritten(&job, &passes)?;
         // Pricing takes longest, and what is too large needs no price.
-        if let Some(memory) = self.too_large(hardware)? {
+        if let Some(memory) = self.too_large(&job, &kinds) {
             return Ok(Floor { memory, ..Floor::default() });
         }
         let priced = self.priced(&job, &kinds, hardware)?;
@@ -145,12 +145,18 @@ impl<'a> Deployed<'a> {
 
     /// The memory of each stage, where what is laid is more than one has; buffers of communicators,
     /// which are priced, are not in it.
-    pub(super) fn too_large(&self, hardware: &Hardware<'_>) -> Result<Option<Vec<MemoryFloor>>, PlanError> {
+    fn too_large(&self, job: &Job<'_>, kinds: &Kinds) -> Option<Vec<MemoryFloor>> {
+        let floors = self.memory_floors(&vec![0; self.chain.stages as usize], job, kinds);
+        floors.iter().any(|memory| memory.held > memory.capacity).then_some(floors)
+    }
+
+    /// The memory of each stage, where its states alone are more than one has.
+    pub(super) fn states_too_large(
+        &self,
+        hardware: &Hardware<'_>,
+    ) -> Result<Option<Vec<MemoryFloor>>, PlanError> {
         let job = self.job(hardware)?;
-        let buffers = vec![0; self.chain.stages as usize];
-        let floors = self.memory_floors(&buffers, &job, &kinds(&job)?);
-        let too_large = floors.iter().any(|memory| memory.held > memory.capacity);
-        Ok(too_large.then_some(floors))
+        Ok(self.too_large(&job, &kinds(&job)?))
     }
 
     fn memory_floors(&self, buffers: &[u64], job: &Job<'_>, kinds: &Kinds) -> Vec<MemoryFloor> {

@@ -32,7 +32,7 @@ use super::timing::held;
 /// Time and memory that a plan takes at least, in whichever order it is executed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Floor {
-    /// Of a step between two flushes.
+    /// Time of a step between two flushes.
     pub step: Time,
     /// Compute lanes of all stages together, for one micro-batch.
     pub micro_batch: Time,
@@ -152,7 +152,7 @@ impl Parts<'_> {
 }
 
 impl MemoryFloor {
-    /// Of a stage whose memory is known.
+    /// Floor of a stage whose memory is known.
     pub(super) fn of(
         (graph, chain): (&OpGraph, Chain),
         stage: u32,

@@ -141,7 +141,7 @@ pub fn check_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), P
 pub fn floor_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Floor, PlanError> {
     let outline = Outline::of(plan, hardware)?;
     // States alone are told without a layer being laid.
-    match outline.states().too_large(hardware)? {
+    match outline.states().states_too_large(hardware)? {
         Some(memory) => Ok(Floor { memory, ..Floor::default() }),
         None => outline.deployed(hardware).floor(hardware),
     }

@@ -25,11 +25,11 @@ const MICRO_BATCH: &str = "training.micro_batch";
 const CONTEXT: &str = "parallelism.context";
 const TECHNIQUES: &str = "techniques.";
 
-/// Samples of the largest micro-batch: beyond it kernels gain nothing.
+/// Samples of the largest micro-batch that is tried.
 const MICRO_BATCH_MAX: u64 = 64;
 /// Tokens of the shortest part of a sequence on a rank.
 const PART_LEAST: u64 = 1024;
-/// Chunks of the model that a stage has at most: more only add messages.
+/// Chunks of the model that a stage has at most in what is tried.
 const CHUNKS_MAX: u64 = 8;
 
 /// Settings beside techniques whose values a scenario implies.

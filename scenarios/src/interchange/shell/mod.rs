@@ -15,6 +15,15 @@ use crate::text::source::{Mark, SourceId};
 /// Most characters of all words together, once variables are replaced.
 const EXPANDED_MAX: usize = 1 << 20;
 
+/// A word as a shell reads it: in quotes where it must be.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |char: char| char.is_alphanumeric() || "-_./,:=+%@".contains(char);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// A command line, split and with its variables replaced.
 pub(super) type Command = Vec<Word>;
 

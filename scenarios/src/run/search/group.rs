@@ -13,7 +13,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::experiment::{Experiment, sweep::Axis};
+use crate::experiment::Experiment;
+use crate::experiment::sweep::{Axis, digits};
 use crate::plans;
 use crate::schema::{Count, Placement, Scenario, Schedule, Step};
 use crate::text::node::{Node, Value};
@@ -45,46 +46,33 @@ pub(super) struct Split {
 /// All points of a space by the work of a micro-batch.
 pub(super) fn groups(experiment: &Experiment, variants: usize) -> Vec<Group> {
     let axes = experiment.axes();
-    let mut members: BTreeMap<Vec<u64>, Vec<u64>> = BTreeMap::new();
+    let mut members: BTreeMap<Vec<u64>, Vec<(u64, Split)>> = BTreeMap::new();
     for index in experiment.indices() {
-        members.entry(key(axes, index)).or_default().push(index);
+        let digits: Vec<(&Axis, u64)> = axes.iter().zip(digits(axes, index)).collect();
+        let changes_operators = |axis: &Axis| !axis.paths.iter().all(|path| splits(path));
+        let key = digits.iter().filter(|(axis, _)| changes_operators(axis)).map(|(_, digit)| *digit);
+        members.entry(key.collect()).or_default().push((index, Split::of(&digits)));
     }
     let of_variant = |variant| {
-        members.values().map(move |members| {
-            let splits = members.iter().map(|&index| Split::of(axes, index)).collect();
-            Group { variant, members: members.clone(), splits }
-        })
+        let group = move |members: &Vec<(u64, Split)>| {
+            let (members, splits) = members.iter().cloned().unzip();
+            Group { variant, members, splits }
+        };
+        members.values().map(group)
     };
     (0..variants).flat_map(of_variant).collect()
 }
 
-/// Numbers of the values that change operators.
-fn key(axes: &[Axis], index: u64) -> Vec<u64> {
-    let digits = digits(axes, index);
-    let changes =
-        |axis: &Axis| !axis.paths.iter().all(|path| [PIPELINE, DATA, SCHEDULE].contains(&path.as_str()));
-    axes.iter().zip(digits).filter(|(axis, _)| changes(axis)).map(|(_, digit)| digit).collect()
-}
-
-/// Numbers of the values of a point; the last axis changes fastest.
-fn digits(axes: &[Axis], mut index: u64) -> Vec<u64> {
-    let mut digits: Vec<u64> = Vec::with_capacity(axes.len());
-    for axis in axes.iter().rev() {
-        digits.push(index % axis.len());
-        index /= axis.len();
-    }
-    digits.reverse();
-    digits
+/// True if a setting changes how a plan is spread, and no operator of a micro-batch.
+fn splits(path: &str) -> bool {
+    [PIPELINE, DATA, SCHEDULE].contains(&path)
 }
 
 impl Split {
-    fn of(axes: &[Axis], index: u64) -> Self {
+    fn of(digits: &[(&Axis, u64)]) -> Self {
         let mut split = Self::default();
-        for (axis, digit) in axes.iter().zip(digits(axes, index)) {
-            if !axis.paths.iter().any(|path| [PIPELINE, DATA, SCHEDULE].contains(&path.as_str())) {
-                continue;
-            }
-            for (path, node) in axis.paths.iter().zip(axis.value(digit)) {
+        for (axis, digit) in digits.iter().filter(|(axis, _)| axis.paths.iter().any(|path| splits(path))) {
+            for (path, node) in axis.paths.iter().zip(axis.value(*digit)) {
                 match path.as_str() {
                     PIPELINE => split.stages = count(&node),
                     DATA => split.copies = count(&node),
@@ -109,7 +97,7 @@ fn count(node: &Node) -> Option<u64> {
 /// The work of a group, as one of its plans tells it.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
-    /// Of a micro-batch (s).
+    /// Time of a micro-batch (s).
     micro_batch_s: f64,
     unit: f64,
     stages: u64,
@@ -123,7 +111,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Of a plan; none where the batch of a step, or operators, hang on how it is spread.
+    /// Work of a plan. `None`: the batch of a step, or operators, hang on how it is spread.
     pub(super) fn of(scenario: &Scenario, micro_batch_s: f64, unit: f64) -> Option<Self> {
         let (training, parallelism) = (&scenario.training, &scenario.parallelism);
         let (batch, size) = (training.global_batch?.get(), training.micro_batch?.get());

@@ -6,7 +6,7 @@
 //! fine   a plan whose operators are priced           bound: its floor (workloads::plan::Floor)
 //! ```
 //!
-//! What is open is taken in the order of its bounds and told more finely, at last by a simulation.
+//! Open plans are taken in the order of their bounds and told more finely, at last by a simulation.
 //! The search ends when no bound is below the best plan by more than the gap: then nothing that is
 //! left can be. Nothing hangs on how many threads there are: a round takes a fixed number of plans.
 
@@ -57,7 +57,7 @@ pub(super) fn best(
             round.par_iter().map(|open| space.told(&groups, open)).collect()
         });
         for (open, told) in round.iter().zip(told) {
-            state.take(open, told, &groups, search, progress)?;
+            state.take(open, told, (&space, &groups), progress)?;
         }
     }
     state.end(&space, &groups)
@@ -112,13 +112,15 @@ enum Told {
     Priced(Priced),
     Simulated {
         gpus: u64,
+        /// Seconds of a step are divided by this in the objective.
+        unit: f64,
         run: Result<Option<Box<RunSummary>>, String>,
     },
 }
 
 /// A plan whose operators are priced.
 struct Priced {
-    /// What it comes to.
+    /// Digits of its scenario.
     fingerprint: [u64; 2],
     /// Its bound, by the objective.
     bound: f64,
@@ -174,7 +176,7 @@ impl Space<'_> {
             Err(reasons) => return Told::Impossible(reasons),
         };
         let run = one::tried(&scenario, self.seed).map(|run| run.map(Box::new));
-        Told::Simulated { gpus: plans::ranks(&scenario), run }
+        Told::Simulated { gpus: plans::ranks(&scenario), unit: self.unit(&scenario), run }
     }
 
     /// Seconds of a step are divided by this in the objective.
@@ -225,7 +227,7 @@ impl State {
         }
     }
 
-    /// What is told next: what has the lowest bounds, unless they prove the best.
+    /// Plans to tell next: those with the lowest bounds, unless these prove the best.
     fn round(&mut self, groups: &[Group]) -> Option<Vec<Open>> {
         let mut round = Vec::new();
         while round.len() < ROUND
@@ -252,8 +254,7 @@ impl State {
         &mut self,
         open: &Open,
         told: Told,
-        groups: &[Group],
-        search: &Search,
+        (space, groups): (&Space<'_>, &[Group]),
         progress: &dyn Progress,
     ) -> Result<(), Refusal> {
         let (group, member) = open.what.place();
@@ -275,10 +276,9 @@ impl State {
                 }
                 return Ok(());
             }
-            Told::Simulated { gpus, run } => {
-                let run =
-                    run.map_err(|reason| Refusal::Broken { variant: "of the search".to_owned(), reason })?;
-                self.simulated((group, member), gpus, run, search);
+            Told::Simulated { gpus, unit, run } => {
+                let run = run.map_err(|reason| space.broken(&groups[group], reason))?;
+                self.simulated((group, member), (gpus, unit), run, space.search);
             }
         }
         progress.done();
@@ -298,7 +298,13 @@ impl State {
         }
     }
 
-    fn simulated(&mut self, place: (usize, usize), gpus: u64, run: Option<Box<RunSummary>>, search: &Search) {
+    fn simulated(
+        &mut self,
+        place: (usize, usize),
+        (gpus, unit): (u64, f64),
+        run: Option<Box<RunSummary>>,
+        search: &Search,
+    ) {
         let Some((time, run)) = run.and_then(|run| Some((run.step_time()?, run))) else {
             self.tally.did_not_fit += 1;
             self.least_short.get_or_insert((0, place));
@@ -315,10 +321,7 @@ impl State {
             self.tally.broken(&broken);
             return;
         }
-        let objective = match search.settings.minimise {
-            Objective::StepTime => time,
-            Objective::TimePerSample => run.samples_per_s.map_or(time, |rate| 1.0 / rate),
-        };
+        let objective = time / unit;
         let at = self.best.partition_point(|found| (found.objective, found.place) < (objective, place));
         self.best.insert(at, Found { objective, place, run: *run });
         self.best.truncate(self.keep);
@@ -343,12 +346,15 @@ impl State {
 }
 
 impl Space<'_> {
+    fn broken(&self, group: &Group, reason: String) -> Refusal {
+        Refusal::Broken { variant: self.variants[group.variant].to_owned(), reason }
+    }
+
     /// A run that does not fit, with its reason.
     fn failed(&self, group: &Group, member: usize) -> Result<RunSummary, Refusal> {
         match self.scenario(group, member) {
-            Ok(scenario) => one::outcome(&scenario, self.seed, one::Drawn::No).map_err(|reason| {
-                Refusal::Broken { variant: self.variants[group.variant].to_owned(), reason }
-            }),
+            Ok(scenario) => one::outcome(&scenario, self.seed, one::Drawn::No)
+                .map_err(|reason| self.broken(group, reason)),
             Err(reasons) => Ok(failure::infeasible(reasons.join("; "))),
         }
     }

@@ -24,10 +24,9 @@ impl Drawn {
 /// Writes a machine with at least so many GPUs; those left over are idle.
 pub(super) fn fill(draw: &mut Draw, settings: &mut Settings, ranks: u64) -> Drawn {
     let devices = catalogue::devices();
-    let gpus = |node: &Node| node.pcie.tree.iter().map(|branch| u64::from(branch.gpus)).sum::<u64>();
-    let has_room = |(_, node): &(&String, &Node)| node.nic.is_some() || ranks <= gpus(node);
+    let has_room = |(_, node): &(&String, &Node)| node.nic.is_some() || ranks <= node.gpus();
     let (name, node) = draw.one(&devices.nodes.iter().filter(has_room).collect::<Vec<_>>());
-    let count = ranks.div_ceil(gpus(node));
+    let count = ranks.div_ceil(node.gpus());
     let place = if count == 1 && draw.chance(50) { "machine.node" } else { "machine.cluster" };
     if place == "machine.node" {
         settings.set("machine.node.name", name.as_str());
@@ -47,7 +46,7 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings, ranks: u64) -> Draw
     let [slow, slower] = ["95 %", "40 %"].map(|clock| json!([{ "part": "node[0].gpu[0]", "clock": clock }]));
     let changes = json!({ "set.gpu": [narrow, wide], "degrade": [slow, slower] });
     settings.some(draw, 6, place, &changes);
-    if ranks < count * gpus(node) {
+    if ranks < count * node.gpus() {
         settings.set("parallelism.idle", "allow");
     }
     let orders = json!({ "placement": ["sequential", "pair-adjacent", "copy-after-copy"] });
