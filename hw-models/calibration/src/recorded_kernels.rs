@@ -4,7 +4,7 @@
 //! found too: no launch is in it. What products hold that follow each other without end is that of the sustained one.
 
 use super::hardware::rounded;
-use super::measure::{Data, Heading, Phase, Record, Sustained, Task};
+use super::measure::{Data, Heading, Phase, Record, Sustained, Task, Work};
 use super::{Calibrated, FoundKernels, Measured, Sample, fit};
 use hw_models::kernels::{Dtype, KernelClass, KernelModel};
 use hw_models::provenance::Origin;
@@ -87,9 +87,11 @@ fn class(record: &Record) -> Option<KernelClass> {
 /// What the board holds of products that follow each other without end: their type and rate (FLOP/s).
 fn held(records: &[Record]) -> Option<(Dtype, f64)> {
     records.iter().filter(|record| record.is_sound()).find_map(|record| match record.of {
-        Task::Sustained(Sustained { product, data: Data::Random, phase: Phase::Held }) => {
-            Some((product.dtype, product.flops() / record.seconds()))
-        }
+        Task::Sustained(Sustained {
+            work: Work::Product(product),
+            data: Data::Random,
+            phase: Phase::Held,
+        }) if product.m == product.n => Some((product.dtype, product.flops() / record.seconds())),
         _ => None,
     })
 }

@@ -41,6 +41,7 @@ const WORKLOADS: &[(&str, &str)] = files![
     "../../validation/on-device/":
     "steps.yaml",
     "programs.yaml",
+    "plans.yaml",
     "memory.yaml",
     "fusion.yaml",
     "interference.yaml",

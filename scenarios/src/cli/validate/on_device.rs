@@ -21,15 +21,21 @@ use crate::cli::{Exit, VERSION};
 
 /// How records of workloads are called, in the folder of results.
 const RECORD: Names = Names { partial: "on-device.partial.jsonl", whole: "on-device.jsonl" };
-/// Steps that are timed, and steps before them.
+/// Samples that are taken, and steps before them.
 const SAMPLES: u32 = 20;
 const WARM_UP: u32 = 5;
+/// Fewest steps of a training that are timed, and for how long they are (s): power is counted
+/// meanwhile, which a board averages over a second.
+const STEPS: u32 = 7;
+const STRETCH_S: f64 = 1.5;
 
 /// What PyTorch is asked.
 #[derive(Serialize)]
 struct Asked<'a> {
     device: &'static str,
     samples: u32,
+    steps: u32,
+    stretch_s: f64,
     warm_up: u32,
     #[serde(flatten)]
     asks: &'a Asks,
@@ -66,7 +72,14 @@ pub(super) fn measure(arguments: &Arguments, printer: &Printer) -> Result<Exit, 
             return Ok(Exit::Interrupted);
         }
         bar.set_message(format!("{}: {}", question.workload, question.name()));
-        let asked = Asked { device: "cuda", samples: SAMPLES, warm_up: WARM_UP, asks: &question.asks };
+        let asked = Asked {
+            device: "cuda",
+            samples: SAMPLES,
+            steps: STEPS,
+            stretch_s: STRETCH_S,
+            warm_up: WARM_UP,
+            asks: &question.asks,
+        };
         let reply = python.run(&asked).or_else(|error| failed(&error, arguments, &mut python));
         let Question { workload, row, .. } = question.clone();
         let row = Measurement { workload, row, reply: reply? };

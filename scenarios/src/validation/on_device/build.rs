@@ -30,7 +30,11 @@ pub struct Build {
     compile: bool,
     launch: &'static str,
     recompute: &'static str,
+    /// Of the first so many layers.
+    recomputed_layers: u32,
     early_stop: bool,
+    /// Micro-batches of a step.
+    accumulate: u64,
 }
 
 /// The fusions that the script knows: choices within them are taken from the scenario.
@@ -68,7 +72,8 @@ pub fn build(scenario: &Scenario) -> Result<Build, String> {
     let plan = plans::transformer::plan(scenario, model);
     known(scenario, &plan)?;
     let TransformerPlan { model, execution, deployment, .. } = plan;
-    let (recompute, early_stop) = recompute::mode(&deployment.pipelining.techniques)?;
+    let recompute::Recomputed { mode, layers, early_stop } =
+        recompute::recomputed(&deployment.pipelining.techniques, model.layers)?;
     Ok(Build {
         layers: model.layers,
         hidden: model.hidden,
@@ -91,8 +96,10 @@ pub fn build(scenario: &Scenario) -> Result<Build, String> {
             Launch::Graph => "graph",
             Launch::Free => return Err("a host is never free: `software.launch` eager or graph".to_owned()),
         },
-        recompute,
+        recompute: mode,
+        recomputed_layers: layers,
         early_stop,
+        accumulate: scenario.training.micro_batches(),
     })
 }
 
@@ -138,11 +145,10 @@ fn known(scenario: &Scenario, plan: &TransformerPlan) -> Result<(), String> {
         ),
         (pipelining.no_sums, "matrices have sums of gradients: `software.gradients: added`"),
         (*execution != alone, "linear layers are not in 8 bits, nor in pieces"),
-        (recompute::varies(techniques), "all layers recompute the same"),
         (plan.sharding != Sharding::None || plan.overlap != Overlap::default(), "nothing is shared"),
         (
             techniques.leave_for_hosts() || techniques.hosted(1).is_some(),
-            "nothing leaves the GPU, but where `workload: swap` has activations leave it",
+            "nothing leaves the GPU but activations",
         ),
         (
             plan.deployment.buffers.locked.is_some(),
@@ -152,7 +158,6 @@ fn known(scenario: &Scenario, plan: &TransformerPlan) -> Result<(), String> {
             scenario.memory.footprint_ratio.is_some(),
             "the GPU has the memory that it has, or less by `memory.limit`",
         ),
-        (scenario.training.micro_batches() != 1, "a step is of one micro-batch (`training.accumulate: 1`)"),
     ];
     match says.into_iter().find(|(wrong, _)| *wrong) {
         Some((_, needed)) => Err(format!("PyTorch has no part for this scenario: {needed}")),

@@ -63,6 +63,9 @@ pub fn scripted(scenario: &Scenario) -> Result<Scripted, String> {
     if program.loader.is_some() {
         return Err("batches are in the memory of the GPU: remove `model.program.loader`".to_owned());
     }
+    if scenario.training.micro_batches() != 1 {
+        return Err("a step of a program is of one micro-batch (`training.accumulate: 1`)".to_owned());
+    }
     let mut script = Draft { blocks: model.blocks(), ..Draft::default() };
     script.all(&program.iteration)?;
     let does = script.does;

@@ -4,14 +4,31 @@ use workloads::graph::cut::LayerPlace;
 use workloads::passes::Techniques;
 use workloads::passes::recompute::Mode;
 
-/// The mode, as `step.py` takes it, and whether recomputation ends with the last tensor that the
-/// backward pass needs.
+/// What `step.py` recomputes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Recomputed {
+    /// Its name in the script.
+    pub(super) mode: &'static str,
+    /// Number of layers that recompute, from the first on.
+    pub(super) layers: u32,
+    /// True if recomputation ends with the last tensor that the backward pass needs.
+    pub(super) early_stop: bool,
+}
+
+/// What a model of so many layers recomputes.
 ///
 /// # Errors
-/// If the script has no part for it.
-pub(super) fn mode(techniques: &Techniques) -> Result<(&'static str, bool), String> {
-    let recompute = techniques.recompute.as_ref();
-    Ok(match recompute.map_or(Mode::None, |recompute| recompute.mode(LayerPlace::default())) {
+/// Modes and layers that the script has no part for.
+pub(super) fn recomputed(techniques: &Techniques, layers: u32) -> Result<Recomputed, String> {
+    let mode = |layer: u32| {
+        let place = LayerPlace { in_chunk: layer, on_stage: layer };
+        techniques.recompute.as_ref().map_or(Mode::None, |recompute| recompute.mode(place))
+    };
+    let first = (0..layers).take_while(|&layer| mode(layer) == mode(0)).count() as u32;
+    if (first..layers).any(|layer| mode(layer) != Mode::None) {
+        return Err("the first layers recompute, or all: `techniques.recompute.layers`".to_owned());
+    }
+    let (mode, early_stop) = match mode(0) {
         Mode::None => ("none", false),
         Mode::Selective => ("selective", false),
         Mode::Full => ("full", false),
@@ -19,11 +36,6 @@ pub(super) fn mode(techniques: &Techniques) -> Result<(&'static str, bool), Stri
         Mode::Modules(_) | Mode::Operators => {
             return Err("PyTorch recomputes `selective` or `full` here".to_owned());
         }
-    })
-}
-
-/// True if some layers recompute otherwise than others.
-pub(super) fn varies(techniques: &Techniques) -> bool {
-    let recompute = techniques.recompute.as_ref();
-    recompute.is_some_and(|recompute| recompute.layers.is_some() || recompute.every.is_some())
+    };
+    Ok(Recomputed { mode, layers: first, early_stop })
 }

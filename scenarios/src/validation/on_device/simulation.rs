@@ -56,12 +56,11 @@ impl Simulation {
         let checked = |settings: &[String]| Checked::read(files, settings).map(Box::new);
         let alone = |asks| Ok(Self::Alone(checked(settings)?, asks));
         match workloads.workload {
-            Kind::Step => alone(|scenario| Ok(Asks::Step { model: build(scenario)? })),
+            Kind::Step => alone(trained),
             Kind::Beside => {
                 let (background, settings) = Background::taken(settings)?;
                 Ok(Self::Beside(checked(&settings)?, background))
             }
-            Kind::Swap => alone(|scenario| swapping(scenario).map(Asks::Swap)),
             Kind::Pipeline => alone(|scenario| Ok(Asks::Pipeline { pipeline: emulation(scenario)? })),
             Kind::Program => alone(|scenario| scripted(scenario).map(Asks::Program)),
             Kind::Transfer => {
@@ -123,6 +122,15 @@ impl Checked {
     }
 }
 
+/// What a device is asked of training steps.
+fn trained(scenario: &Scenario) -> Result<Asks, String> {
+    if scenario.techniques.activation_offload.is_some() {
+        swapping(scenario).map(Asks::Swap)
+    } else {
+        Ok(Asks::Step { model: build(scenario)? })
+    }
+}
+
 /// The scenario that all rows change, and the hardware files that it names.
 pub(super) fn files(title: &str, workloads: &Workloads, machine: &OnMachine) -> BTreeMap<String, Vec<u8>> {
     let text = |value: &str| serde_yaml::Value::from(value);
@@ -130,9 +138,9 @@ pub(super) fn files(title: &str, workloads: &Workloads, machine: &OnMachine) -> 
     scenario.insert(text("name"), text(title));
     // Times that are given are no matter of a machine.
     let parts = match workloads.workload {
-        Kind::Step | Kind::Beside => Some(format!("gpus: {{ gpu: {} }}", machine.gpu)),
-        // What a program reads comes to its host.
-        Kind::Swap | Kind::Program => Some(with_host(&machine.gpu, "", "")),
+        Kind::Beside => Some(format!("gpus: {{ gpu: {} }}", machine.gpu)),
+        // What a program reads comes to its host, and what leaves the GPU.
+        Kind::Step | Kind::Program => Some(with_host(&machine.gpu, "", "")),
         Kind::Transfer => Some(with_host(&machine.gpu, DRIVE, DRIVE_LINK)),
         Kind::Pipeline | Kind::Loader => None,
     };

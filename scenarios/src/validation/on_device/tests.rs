@@ -93,7 +93,8 @@ fn what_is_around_the_layers_has_the_operators_that_are_simulated() {
 #[test]
 fn what_leaves_in_pytorch_is_what_is_simulated_to_leave() {
     let Some(mut pytorch) = pytorch() else { return };
-    for of in ["materialised", "flash"] {
+    let software = |of| ["materialised", "flash"].map(|attention| (attention, of));
+    for (of, accumulate) in software(1).into_iter().chain(software(2)) {
         let mut losses = Vec::new();
         let rows = [(1_000_000_000, 1, true), (100_000, 1, true), (100_000, 0, true), (0, 1_000, true)];
         for (keep, prefetch, pinned) in rows.into_iter().chain([(100_000, 1, false), (0, 4, false)]) {
@@ -102,7 +103,8 @@ fn what_leaves_in_pytorch_is_what_is_simulated_to_leave() {
                  pinned: {pinned} }}"
             );
             let attention = format!("software.attention={of}");
-            let swap = swap(&[&attention, &offload]);
+            let accumulate = format!("training.accumulate={accumulate}");
+            let swap = swap(&[&attention, &offload, &accumulate]);
             let asks = swap.asks().unwrap_or_else(|wrong| panic!("{wrong}"));
             let mut reply = match pytorch.run::<Reply>(&on_cpu(&asks)) {
                 Ok(reply) => reply,
@@ -295,11 +297,10 @@ fn what_the_script_has_no_part_for_is_refused_with_the_reason() {
         ("software.cross_entropy=fused", "cross_entropy: operators"),
         ("software.gradients=released", "gradients: added"),
         ("model.transformer.tied_embedding=true", "tied_embedding: false"),
-        ("training.accumulate=2", "accumulate: 1"),
         ("training.precision=fp16-mixed", "bf16-mixed"),
         ("memory.bytes_per_parameter=16", "bytes_per_parameter"),
         ("software.launch=free", "eager or graph"),
-        ("techniques.recompute={ mode: full, layers: 1 }", "recompute the same"),
+        ("techniques.recompute={ mode: full, every: 2 }", "the first layers recompute"),
         ("techniques.recompute={ mode: operators }", "`selective` or `full`"),
         ("training.step=forward", "a step is `full`"),
         ("techniques.activation_offload={}", "nothing leaves the GPU"),
@@ -318,7 +319,6 @@ fn what_leaves_where_autograd_does_not_ask_is_refused() {
         (&[][..], "`techniques.activation_offload`"),
         (&[offload, "software.launch=graph"], "nothing is recomputed"),
         (&[offload, "techniques.recompute.mode=full"], "nothing is recomputed"),
-        (&[offload, "training.accumulate=2"], "accumulate: 1"),
         (&[offload], "forwarding: false"),
         (&["techniques.activation_offload={ forwarding: false, store: last-use }"], "store: produced"),
     ] {
@@ -341,7 +341,7 @@ fn swap(settings: &[&str]) -> Simulation {
 /// What the script is asked where there is no GPU.
 fn on_cpu(asks: &Asks) -> serde_json::Value {
     let mut question = serde_json::to_value(asks).unwrap();
-    for (name, value) in [("device", json!("cpu")), ("samples", json!(4)), ("warm_up", json!(1))] {
+    for (name, value) in [("device", json!("cpu")), ("samples", json!(4)), ("steps", json!(4)), ("stretch_s", json!(0)), ("warm_up", json!(1))] {
         question[name] = value;
     }
     question

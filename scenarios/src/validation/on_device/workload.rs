@@ -33,12 +33,11 @@ pub(in super::super) struct Workloads {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Kind {
-    /// Training steps of a transformer.
+    /// Training steps of a transformer, whose activations are in host memory between the passes where
+    /// the scenario says so; the machine has a host.
     Step,
     /// The same beside what `beside` of a row says goes on at the GPU, which is no part of the scenario: a `Background`.
     Beside,
-    /// The same with activations that are in host memory between the passes; the machine has a host.
-    Swap,
     /// A pipeline of kernels that spin.
     Pipeline,
     /// Copies between the GPU and its host, and files: what `transfer` of a row says.

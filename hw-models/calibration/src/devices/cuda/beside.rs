@@ -31,12 +31,12 @@ impl Meeting {
     pub(super) fn of(gpu: &Gpu, task: &Beside) -> Result<Self, DeviceError> {
         let other = gpu.timer()?;
         let missing = || DeviceError::unable("this GPU", "nothing is timed");
-        let timed = work(gpu, task.timed)?.ok_or_else(missing)?;
+        let timed = work(gpu, task.timed, Data::Random)?.ok_or_else(missing)?;
         let alone = |work: &dyn Enqueue| {
             other.in_stream(work, 1)?;
             Ok::<_, DeviceError>(other.in_stream(work, BEFOREHAND)? / f64::from(BEFOREHAND))
         };
-        let meanwhile = match work(gpu, task.meanwhile)? {
+        let meanwhile = match work(gpu, task.meanwhile, Data::Random)? {
             Some(work) => {
                 let times = LONGER * alone(&*timed)? / alone(&*work)?.max(1e-7);
                 Some((work, times))
@@ -62,9 +62,10 @@ impl Timed for Meeting {
     }
 }
 
-fn work(gpu: &Gpu, work: Work) -> Result<Option<Box<dyn Enqueue>>, DeviceError> {
+/// Work that can be queued, if there is any; products are of `data`.
+pub(super) fn work(gpu: &Gpu, work: Work, data: Data) -> Result<Option<Box<dyn Enqueue>>, DeviceError> {
     Ok(Some(match work {
-        Work::Product(product) => Box::new(Products::of(gpu, &product, Data::Random)?),
+        Work::Product(product) => Box::new(Products::of(gpu, &product, data)?),
         Work::Pass(bytes) => {
             let pass = MemoryPass { pattern: Pattern::Copy, dtype: Dtype::Bf16, bytes, again: false };
             Box::new(Passes::of(gpu, &pass)?)

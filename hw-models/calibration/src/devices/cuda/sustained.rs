@@ -1,10 +1,10 @@
-//! A product that goes on until the board is warm.
+//! Work that goes on until the board is warm, and draws what it draws.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::products::Products;
-use super::timer::Timer;
+use super::beside::work;
+use super::timer::{Enqueue, Timer};
 use super::{Gpu, Timed};
 use crate::measure::{DeviceError, Phase, Sustained};
 
@@ -12,25 +12,37 @@ use crate::measure::{DeviceError, Phase, Sustained};
 const LOAD: Duration = Duration::from_secs(4);
 /// How long the GPU rests before a load begins.
 const REST: Duration = Duration::from_millis(300);
-/// Products that are queued at a time.
+/// How long one execution of nothing takes.
+const IDLE: Duration = Duration::from_millis(1);
+/// Executions that are queued at a time.
 const QUEUED: u32 = 16;
 
-/// A product under load.
+/// Work under load; none where the GPU is left alone.
 pub(super) struct Load {
-    product: Products,
+    work: Option<Box<dyn Enqueue>>,
     phase: Phase,
 }
 
 impl Load {
     pub(super) fn of(gpu: &Gpu, task: &Sustained) -> Result<Self, DeviceError> {
-        let product = Products::of(gpu, &task.product, task.data)?;
+        let load = Self { work: work(gpu, task.work, task.data)?, phase: task.phase };
         if task.phase == Phase::Held {
             let begun = Instant::now();
             while begun.elapsed() < LOAD {
-                gpu.timer.in_stream(&product, QUEUED)?;
+                load.execute(&gpu.timer, QUEUED)?;
             }
         }
-        Ok(Self { product, phase: task.phase })
+        Ok(load)
+    }
+
+    /// Time of so many executions (s).
+    fn execute(&self, timer: &Timer, executions: u32) -> Result<f64, DeviceError> {
+        if let Some(work) = &self.work {
+            return timer.in_stream(&**work, executions);
+        }
+        let begun = Instant::now();
+        thread::sleep(IDLE * executions);
+        Ok(begun.elapsed().as_secs_f64())
     }
 }
 
@@ -40,6 +52,6 @@ impl Timed for Load {
         if self.phase == Phase::Begun {
             thread::sleep(REST);
         }
-        timer.in_stream(&self.product, executions)
+        self.execute(timer, executions)
     }
 }

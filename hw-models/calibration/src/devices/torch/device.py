@@ -20,6 +20,7 @@ class Cuda:
     """What measuring needs of a GPU."""
 
     name = "cuda"
+    counter = None
 
     # What holds a GPU back, as `nvidia-smi` asks for it; the cap on power belongs to what a load does to the board.
     HELD_BACK = {
@@ -155,6 +156,12 @@ class Cuda:
 
         return step
 
+    def energy(self):
+        """What the board has drawn since its driver was loaded (J), where the driver counts that."""
+        if self.counter is None:
+            self.counter = EnergyCounter()
+        return self.counter.joules()
+
     def conditions(self):
         """Clocks, temperature, power and what holds the GPU back, as far as `nvidia-smi` tells."""
         told = smi([*self.READINGS, *self.HELD_BACK])
@@ -226,21 +233,51 @@ class Cpu:
     def stepping(self, seconds):
         return lambda: time.sleep(seconds)
 
+    def energy(self):
+        return None
+
     def conditions(self):
         return {}
 
 
+class EnergyCounter:
+    """The counter of a board's energy, which NVML has from Volta on."""
+
+    def __init__(self):
+        self.board = None
+        try:
+            self.nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        except OSError:
+            return
+        board, which = ctypes.c_void_p(), uuid()
+        if which is None or self.nvml.nvmlInit_v2() != 0:
+            return
+        if self.nvml.nvmlDeviceGetHandleByUUID(which.encode(), ctypes.byref(board)) == 0:
+            self.board = board
+
+    def joules(self):
+        millijoules = ctypes.c_ulonglong()
+        if self.board is None:
+            return None
+        told = self.nvml.nvmlDeviceGetTotalEnergyConsumption(self.board, ctypes.byref(millijoules))
+        return millijoules.value * 1e-3 if told == 0 else None
+
+
 def smi(fields):
     """What `nvidia-smi` says of the GPU that PyTorch uses, by field; nothing where it says nothing."""
-    uuid = getattr(torch.cuda.get_device_properties(0), "uuid", None)
-    which = "0" if uuid is None else "GPU-%s" % uuid
-    asked = ["nvidia-smi", "--query-gpu=" + ",".join(fields), "--format=csv,noheader,nounits", "-i", which]
+    asked = ["nvidia-smi", "--query-gpu=" + ",".join(fields), "--format=csv,noheader,nounits", "-i", uuid() or "0"]
     try:
         told = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return {}
     values = [value.strip() for value in told.splitlines()[0].split(",")] if told.strip() else []
     return dict(zip(fields, values))
+
+
+def uuid():
+    """The GPU that PyTorch uses, as the driver names it; nothing where PyTorch does not tell."""
+    told = getattr(torch.cuda.get_device_properties(0), "uuid", None)
+    return None if told is None else "GPU-%s" % told
 
 
 def number(text):

@@ -113,7 +113,7 @@ class Transformer(torch.nn.Module):
         if at == self.blocks - 1:
             return self.head(stream, targets)
         layer = self.layers[at - 1]
-        if self.model["recompute"] == "full":
+        if self.model["recompute"] == "full" and at <= self.model["recomputed_layers"]:
             # Without reentrance recomputation ends with the last tensor that is needed (PyTorch 2.1).
             early, dropout = self.model["early_stop"], self.model["dropout"]
             return checkpoint(layer, stream, use_reentrant=not early, preserve_rng_state=dropout)
@@ -192,10 +192,16 @@ class Training:
         self.targets = torch.randint(model["vocabulary"], shape, device=device)
 
     def step(self):
-        loss = self.forward()
-        loss.backward()
+        for _ in range(self.model["accumulate"]):
+            loss = self.micro_batch()
         self.update()
         return loss.detach()
+
+    def micro_batch(self):
+        """Gradients are added to those of the micro-batches before."""
+        loss = self.forward()
+        loss.backward()
+        return loss
 
     def forward(self):
         return self.network(self.tokens, self.targets)
@@ -260,6 +266,19 @@ def timed(device, step):
     return time.perf_counter() - begin, device.between(started, ended), loss
 
 
+def stretch(device, step, least, seconds):
+    """Steps for so long, at least so many: what each takes, its losses, and the power that the board draws meanwhile."""
+    begin, energy, timings = time.perf_counter(), device.energy(), []
+    while len(timings) < least or time.perf_counter() - begin < seconds:
+        timings.append(timed(device, step))
+    took = time.perf_counter() - begin
+    host, gpu, losses = zip(*timings)
+    figures = {"step_s": host, "between_events_s": gpu}
+    if energy is not None:
+        figures["power_w"] = [(device.energy() - energy) / took]
+    return figures, losses
+
+
 def check(loss):
     if not math.isfinite(loss.item()):
         raise Trouble("failed", doing="training", why="the loss is no number")
@@ -273,9 +292,8 @@ def step(request):
     before = device.conditions()
     # The clocks fall while they are asked for.
     timed(device, step)
-    host, gpu, losses = zip(*(timed(device, step) for _ in range(request["samples"])))
+    figures, losses = stretch(device, step, request["steps"], request["stretch_s"])
     check(losses[-1])
-    figures = {"step_s": host, "between_events_s": gpu}
     after = device.conditions()
     if training.model["launch"] != "graph":
         # Graphs have memory of their own.

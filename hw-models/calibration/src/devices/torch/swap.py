@@ -213,13 +213,17 @@ class SwappedTraining(Training):
         self.swapping = Swapping(asked, mover, permanent)
 
     def step(self):
+        self.out_bytes = self.back_bytes = 0
+        return super().step()
+
+    def micro_batch(self):
         with self.swapping.hooks():
             loss = self.forward()
         loss.backward()
-        self.moved = self.swapping.out_bytes, self.swapping.back_bytes
+        self.out_bytes += self.swapping.out_bytes
+        self.back_bytes += self.swapping.back_bytes
         self.swapping.end()
-        self.update()
-        return loss.detach()
+        return loss
 
 
 def swap(request):
@@ -235,11 +239,10 @@ def swap(request):
     before = device.conditions()
     # The clocks fall while they are asked for.
     timed(device, training.step)
-    host, gpu, losses = zip(*(timed(device, training.step) for _ in range(request["samples"])))
+    figures, losses = stretch(device, training.step, request["steps"], request["stretch_s"])
     check(losses[-1])
-    out_bytes, back_bytes = training.moved
-    figures = {"step_s": host, "between_events_s": gpu, "loss": [loss.item() for loss in losses]}
-    figures.update({"out_bytes": [float(out_bytes)], "back_bytes": [float(back_bytes)]})
-    figures["moved"] = [float(len(training.swapping.away))]
+    figures["loss"] = [loss.item() for loss in losses]
+    figures.update({"out_bytes": [float(training.out_bytes)], "back_bytes": [float(training.back_bytes)]})
+    figures["moved"] = [float(len(training.swapping.away) * request["model"]["accumulate"])]
     figures.update(device.peaks())
     return {"figures": figures, "before": before, "after": device.conditions()}

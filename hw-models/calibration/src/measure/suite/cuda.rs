@@ -229,11 +229,13 @@ fn allocations() -> Vec<Task> {
 }
 
 fn sustained(facts: &CudaFacts) -> Vec<Task> {
-    let of = |data, phase| Task::Sustained(Sustained { product: square(facts, 8_192), data, phase });
-    vec![
-        of(Data::Random, Phase::Begun),
-        of(Data::Random, Phase::Held),
-        of(Data::Zeros, Phase::Begun),
-        of(Data::Zeros, Phase::Held),
-    ]
+    let product = square(facts, 8_192);
+    let of = |work, data, phase| Task::Sustained(Sustained { work, data, phase });
+    let products = [Data::Random, Data::Zeros]
+        .into_iter()
+        .flat_map(|data| [Phase::Begun, Phase::Held].map(|phase| of(Work::Product(product), data, phase)));
+    // What leaves every other SM idle stays below the power that the board may draw: clocks are highest.
+    let half = Gemm { m: 128 * u64::from(facts.sms / 2).max(1), n: 256, ..product };
+    let others = [Work::Product(half), Work::Pass(256 * MIB), Work::Hold(facts.sms), Work::Nothing];
+    products.chain(others.map(|work| of(work, Data::Random, Phase::Held))).collect()
 }

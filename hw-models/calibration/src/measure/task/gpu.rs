@@ -48,12 +48,12 @@ pub enum Step {
     Launch,
 }
 
-/// A product that is executed without end.
+/// Work that is executed without end: a board warms up, and what it draws tells what the work costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sustained {
-    /// The product.
-    pub product: Gemm,
+    /// The work.
+    pub work: Work,
     /// What is multiplied: the power that a board draws depends on it.
     pub data: Data,
     /// When it is timed.
@@ -207,6 +207,18 @@ pub enum Work {
     Nothing,
 }
 
+impl Work {
+    /// Bytes that one execution moves: an array that is written counts once.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Product(product) => product.bytes(),
+            Self::Pass(bytes) => Pattern::Copy.arrays().saturating_mul(*bytes),
+            Self::ToDevice(bytes) | Self::ToHost(bytes) => *bytes,
+            Self::Hold(_) | Self::Nothing => 0,
+        }
+    }
+}
+
 impl ZeroCopy {
     /// Requests that a row is split into where its first sector is so many bytes into a line (bytes each): memory of the host
     /// is read by lines of 128 bytes, of which only the sectors asked for cross the link.
@@ -238,7 +250,7 @@ in_words! {
         format!("kernels of {} clocks in a {from}", task.clocks)
     };
     Graph as task => format!("{} of a graph of {} kernels", task.step, task.nodes);
-    Sustained as task => format!("{} of {}, {}", task.product, task.data, task.phase);
+    Sustained as task => format!("{} of {}, {}", task.work, task.data, task.phase);
     MemoryPass as task => {
         let again = if task.again { ", again and again" } else { "" };
         format!("{} of {} B of {}{again}", task.pattern, task.bytes, task.dtype)

@@ -45,7 +45,7 @@ pub enum Task {
     Product(Gemm),
     /// Products of groups in one call.
     Grouped(GroupedGemm),
-    /// A matrix product again and again, until the board is as warm as it gets.
+    /// Work again and again, until the board is as warm as it gets.
     Sustained(Sustained),
     /// A pass over memory of a GPU.
     Pass(MemoryPass),
@@ -89,7 +89,8 @@ impl Task {
             Self::Disk(Disk { block, .. }) | Self::Flush { block } | Self::Storage(Storage { block, .. }) => {
                 *block
             }
-            Self::Product(product) | Self::Sustained(Sustained { product, .. }) => product.bytes(),
+            Self::Product(product) => product.bytes(),
+            Self::Sustained(Sustained { work, .. }) => work.bytes(),
             Self::Grouped(grouped) => grouped.groups.bytes(),
             Self::Transfer(Transfer { bytes, .. })
             | Self::Allocation(Allocation { bytes, .. })
