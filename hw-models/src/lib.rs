@@ -30,6 +30,7 @@ pub mod host;
 pub mod host_update;
 pub mod kernels;
 pub mod machine;
+pub mod power;
 pub mod provenance;
 pub mod search;
 pub mod settings;

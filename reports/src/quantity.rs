@@ -29,6 +29,18 @@ pub fn bytes_per_s(value: f64) -> String {
     if value.is_finite() { format!("{}/s", bytes(value.round() as u64)) } else { NONE.to_owned() }
 }
 
+/// Power: `612 W`, `1.20 kW`.
+pub fn watts(value: f64) -> String {
+    let (number, unit) = scaled(value, &["GW", "MW", "kW", "W"], 3);
+    join(&number, unit)
+}
+
+/// Energy: `107 J`, `1.46 MJ`.
+pub fn joules(value: f64) -> String {
+    let (number, unit) = scaled(value, &["TJ", "GJ", "MJ", "kJ", "J", "mJ"], 4);
+    join(&number, unit)
+}
+
 /// A rate of things counted: `98.6 samples/s`, `871 k tokens/s`.
 pub fn rate(value: f64, of_what: &str) -> String {
     format!("{} {of_what}/s", count(value))

@@ -3,6 +3,8 @@
 use hw_models::kernels::KernelClass;
 use hw_models::provenance::Origin;
 
+use sim_core::time::Time;
+
 use crate::chain::Hop;
 use crate::cost::boundary;
 use crate::graph::operator::{CollectiveKind, Group, Role};
@@ -53,6 +55,15 @@ pub struct Account {
     pub between_nodes: bool,
     /// The weakest evidence that its time rests on.
     pub origin: Origin,
+}
+
+/// Demand of a kernel on its board, which draws power for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Bytes of HBM, read and written.
+    pub bytes: u64,
+    /// Time of its matrix products at the peak rate of their type.
+    pub at_peak: Time,
 }
 
 /// Models of time, each with errors of its own.
@@ -106,6 +117,8 @@ pub struct Accounts {
     pub(crate) operator_of: Vec<(u32, OperatorId)>,
     /// By kind of GPU.
     pub(crate) operators: Vec<Vec<Account>>,
+    /// By kind of GPU, likewise.
+    pub(crate) loads: Vec<Vec<Load>>,
     /// By [`boundary`].
     pub(crate) messages: Vec<Account>,
     /// Of copies between partner stages, the weakest of all pairs.
@@ -121,6 +134,13 @@ impl Accounts {
     pub(crate) fn of_graph(self, graph: &OpGraph, kinds: &[u32]) -> Self {
         let of = |op: &Op| (kinds[op.stage as usize], op.operator);
         Self { operator_of: graph.ops().iter().map(of).collect(), ..self }
+    }
+
+    /// Demand of a task on its board; none where it is no kernel.
+    pub fn load(&self, kind: TaskKind) -> Load {
+        let TaskKind::Operator(op) = kind else { return Load::default() };
+        let (kind, operator) = self.operator_of[op.0 as usize];
+        self.loads[kind as usize][operator.0 as usize]
     }
 
     /// The account of a task.

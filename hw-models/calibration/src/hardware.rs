@@ -7,10 +7,11 @@ use super::estimate::{Beside, across_decades, estimate};
 use super::laws::{Law, Unit, laws};
 use super::measure::{Heading, Identity, Outcome, Record};
 use super::{
-    Calibrated, Errors, FoundCollectives, FoundKernels, found_collectives, measure::timing::DRIFT,
+    Calibrated, Errors, FoundCollectives, FoundKernels, found_collectives, measure::timing::DRIFT, power,
     recorded_kernels,
 };
 use hw_models::kernels::KernelModel;
+use hw_models::power::BoardPower;
 
 /// The form of hardware files that this version writes and reads.
 pub const FORM: u32 = 1;
@@ -43,6 +44,9 @@ pub struct Hardware {
     /// Kernels of a GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernels: Option<FoundKernels>,
+    /// Power of the board of a GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<BoardPower>,
     /// Collectives of a GPU with others of its machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collectives: Option<FoundCollectives>,
@@ -94,8 +98,11 @@ impl Hardware {
         model_of: impl FnOnce(&str) -> Option<KernelModel>,
     ) -> Self {
         let gpu = heading.device.facts.get(CATALOGUE);
+        let model = gpu.and_then(|gpu| Some((gpu, model_of(gpu)?)));
+        let model = model.as_ref();
         let kernels =
-            gpu.and_then(|gpu| recorded_kernels::fitted(heading, &outcome.records, gpu, &model_of(gpu)?));
+            model.and_then(|(gpu, model)| recorded_kernels::fitted(heading, &outcome.records, gpu, model));
+        let power = model.and_then(|(_, model)| power::fitted(heading, &outcome.records, model));
         let laws: IndexMap<String, Found> =
             laws().filter_map(|law| Some((law.name.to_owned(), Found::of(law, &outcome.records)?))).collect();
         let collectives = FoundCollectives::of(&outcome.records, |law| values(&laws, law));
@@ -109,6 +116,7 @@ impl Hardware {
             steady: outcome.drift <= DRIFT,
             laws,
             kernels,
+            power,
             collectives,
         }
     }
@@ -131,6 +139,7 @@ impl Hardware {
             steady: true,
             laws: IndexMap::new(),
             kernels: Some(FoundKernels::of(gpu, found)),
+            power: None,
             collectives: None,
         }
     }

@@ -49,6 +49,7 @@ pub mod laws;
 pub mod measure;
 mod offsets;
 pub mod overlay;
+mod power;
 mod recorded_kernels;
 pub mod split;
 mod table;

@@ -166,6 +166,11 @@ impl Overlay {
             )),
             (None, _) => {}
         }
+        if let (Some(power), Some(gpu)) =
+            (&hardware.power, laid.gpu.as_ref().and_then(|gpu| self.devices.gpus.get_mut(gpu)))
+        {
+            gpu.power = Some(power.clone());
+        }
         if let Some((gpu, fabric, found)) = tables {
             self.lay_collectives(&laid, gpu, fabric, found);
             self.keep(COLLECTIVES, found.held_out.p90, &mut twice);

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::power::BoardPower;
 use crate::provenance::Sources;
 
 /// A GPU.
@@ -40,6 +41,9 @@ pub struct Gpu {
     /// GPU of the catalogue whose kernels it runs, where a scenario describes it as like that one.
     #[serde(skip)]
     pub like: Option<String>,
+    /// Power that its board draws by use; none where nobody measured it.
+    #[serde(default)]
+    pub power: Option<BoardPower>,
     /// Where the constants come from.
     pub sources: Sources,
 }

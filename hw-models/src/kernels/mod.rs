@@ -206,6 +206,23 @@ impl KernelModel {
         })
     }
 
+    /// Time of the matrix products of a kernel at the peak rate of their type; none for passes.
+    /// Attention multiplies in half precision.
+    ///
+    /// # Errors
+    /// GPUs without a rate for the type.
+    pub fn at_peak(&self, cost: &KernelCost) -> Result<Time, KernelError> {
+        let peak = match cost.class {
+            KernelClass::Gemm(dtype)
+            | KernelClass::Batched(dtype)
+            | KernelClass::Grouped(dtype)
+            | KernelClass::Convolution(dtype) => self.peak(dtype)?,
+            KernelClass::Attention(_) => self.peak(Dtype::Bf16).or_else(|_| self.peak(Dtype::Fp16))?,
+            KernelClass::Stream(_) => return Ok(Time::ZERO),
+        };
+        Ok(picoseconds(cost.flops / peak))
+    }
+
     /// What a streaming kernel of a class reaches with `sms` SMs (bytes/s): fewer than
     /// [`KernelParameters::saturating_sms`] of all cannot keep enough requests in flight to saturate HBM.
     fn bandwidth(&self, achieved: f64, sms: u32) -> f64 {

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::{Page, ROWS_AT_ONCE, unbroken};
 use crate::explained::{explained_of, facts};
-use crate::summary::RunSummary;
+use crate::summary::{PowerUse, RunSummary};
 use crate::table::{Table, used};
 use crate::{finding, quantity};
 
@@ -43,6 +43,7 @@ fn headline(page: &Page<'_>, run: &RunSummary) -> Markup {
     numbers.push(("samples", run.samples_per_s.map(|rate| quantity::rate(rate, "samples"))));
     numbers.push(("model FLOPs utilisation", run.mfu.map(quantity::percent)));
     numbers.push(("pipeline bubble", run.bubble_fraction.map(quantity::percent)));
+    numbers.push(("power and energy", run.power.as_ref().map(PowerUse::in_words)));
     numbers.push(("peak memory", run.worst_device().map(used)));
     html! {
         @if page.summary.variants.len() > 1 { p.aid { (role) " " strong { (page.label(run)) } } }

@@ -8,6 +8,7 @@ mod drives;
 mod kept;
 mod lane;
 mod machine;
+mod power;
 mod program;
 mod remedy;
 mod replay;
@@ -27,6 +28,7 @@ pub use drives::{DriveState, DriveUse, NewDrives};
 pub use kept::KeptActivations;
 pub use lane::LaneTime;
 pub use machine::{Calibrated, ConstantOrigin, DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind};
+pub use power::PowerUse;
 pub use program::{ExecutedProgram, Phase};
 pub use remedy::Remedy;
 pub use replay::{Forecast, ForecastError, ReplayedTrace, StepTime};
@@ -134,6 +136,9 @@ pub struct RunSummary {
     pub mfu: Option<f64>,
     /// The largest share of a stage's own span in which it waited for other stages, 0 to 1; absent for a single stage.
     pub bubble_fraction: Option<f64>,
+    /// Power and energy of its GPUs; absent where no kernels are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<PowerUse>,
     /// Micro-batches of a step.
     pub micro_batches: Option<u64>,
     /// Step time by cause, mean over ranks: the words of [`crate::state`]. Adds up to the step.

@@ -137,6 +137,8 @@ pub enum Unit {
     Seconds,
     /// Memory (B).
     Bytes,
+    /// Power (W).
+    Watts,
     /// One figure over another, off by a difference.
     Ratio,
     /// The time of one way over that of another, off by a share of itself.
@@ -152,6 +154,7 @@ impl Unit {
         match self {
             Self::Seconds => quantity::seconds(value),
             Self::Bytes => quantity::bytes(value as u64),
+            Self::Watts => quantity::watts(value),
             Self::Ratio | Self::Speedup => format!("{value:.3} times"),
             Self::Verdict => if value > 0.0 { "fits" } else { "does not fit" }.to_owned(),
         }
@@ -162,6 +165,7 @@ impl Unit {
         match self {
             Self::Seconds => "seconds",
             Self::Bytes => "bytes",
+            Self::Watts => "watts",
             Self::Ratio => "ratio",
             Self::Speedup => "speed-up",
             Self::Verdict => "verdict",
@@ -308,7 +312,7 @@ impl Row {
     /// How far ours is off, above 0 where it is slow; of ratios by difference, so that 0.01 is a point.
     pub fn error(&self) -> f64 {
         match self.unit {
-            Unit::Seconds | Unit::Bytes | Unit::Speedup => self.predicted / self.measured - 1.0,
+            Unit::Seconds | Unit::Bytes | Unit::Watts | Unit::Speedup => self.predicted / self.measured - 1.0,
             Unit::Ratio | Unit::Verdict => self.predicted - self.measured,
         }
     }
@@ -316,7 +320,7 @@ impl Row {
     /// Its error in words; that of a ratio is a difference.
     fn off(&self) -> String {
         match self.unit {
-            Unit::Seconds | Unit::Bytes | Unit::Speedup => quantity::change(self.error()),
+            Unit::Seconds | Unit::Bytes | Unit::Watts | Unit::Speedup => quantity::change(self.error()),
             Unit::Ratio => format!("{:+.3}", self.error()),
             Unit::Verdict => if self.error() == 0.0 { "right" } else { "wrong" }.to_owned(),
         }

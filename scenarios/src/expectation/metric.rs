@@ -34,6 +34,10 @@ pub enum Metric {
     PeakReservedBytes,
     /// The most micro-batches whose activations any stage held at once.
     ResidentMicroBatches,
+    /// Mean power of a GPU's board during a step, in watts.
+    BoardPowerW,
+    /// Energy of the boards of all GPUs for one step, in joules.
+    StepEnergyJ,
     /// Years that the drives last that activations are written to.
     DriveLifetimeYears,
 }
@@ -60,6 +64,8 @@ impl Metric {
             | Self::Mfu
             | Self::BubbleFraction
             | Self::ResidentMicroBatches
+            | Self::BoardPowerW
+            | Self::StepEnergyJ
             | Self::DriveLifetimeYears => FigureKind::Number,
         }
     }
@@ -77,6 +83,8 @@ impl Metric {
             Self::TokensPerS => run.tokens_per_s,
             Self::Mfu => run.mfu,
             Self::DriveLifetimeYears => run.drive_lifetime_years,
+            Self::BoardPowerW => Some(run.power.as_ref()?.board_power_w),
+            Self::StepEnergyJ => Some(run.power.as_ref()?.step_energy_j),
             Self::MicroBatchesPerS => Some(run.micro_batches? as f64 / run.step_time()?),
             Self::BubbleFraction => run.bubble_fraction,
             Self::PeakMemoryBytes => {

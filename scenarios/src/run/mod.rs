@@ -19,6 +19,7 @@ mod one;
 mod outcomes;
 mod picture;
 mod plan;
+mod power;
 mod programmed;
 mod ranks;
 mod recorded;

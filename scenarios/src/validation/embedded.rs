@@ -54,7 +54,11 @@ const WORKLOADS: &[(&str, &str)] = files![
 
 /// What devices did, and the hardware files that it was predicted with: `NAME.jsonl` and what its heading names. A set of workloads
 /// with a record is a set like any other.
-const RECORDS: &[(&str, &str)] = files!["../../validation/on-device/":];
+const RECORDS: &[(&str, &str)] = files![
+    "../../validation/on-device/":
+    "h100-sxm5-80gb.jsonl",
+    "h100-sxm5-80gb.yaml",
+];
 
 /// Measured steps.
 const STEPS: &[(&str, &str)] = files![

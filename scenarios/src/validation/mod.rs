@@ -145,7 +145,11 @@ fn judged(name: &str, set: &Set, progress: &dyn Progress) -> Option<Vec<Judged>>
 }
 
 fn result(name: &str, set: &Set, sources: Vec<String>, judged: Vec<Judged>) -> SetResult {
-    let regret = set.steps().and_then(|steps| plans::regret(steps, &judged));
+    let regret = match &set.measurements {
+        Measurements::Steps(steps) => plans::regret(steps, &judged),
+        Measurements::OnDevice(workloads) => on_device::regret(workloads, &judged),
+        _ => None,
+    };
     let judged = match set.steps().and_then(|steps| steps.one_of.as_ref()) {
         Some(one_of) => one_of.each(judged),
         None => judged,

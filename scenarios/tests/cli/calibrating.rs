@@ -1,5 +1,8 @@
 //! `calibrate`: constants from tables, the files, the formats and wrong tables.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use serde_json::{Map, Value};
 
 use super::support::{Answer, Sandbox, assert_session};
@@ -137,6 +140,32 @@ fn a_device_that_is_made_up_is_measured_fitted_and_told() {
     let again = sandbox.run(recorded).json();
     let replayed = again["hardware"]["laws"]["memory.write"]["constants"]["core"]["value"].as_f64();
     assert!((replayed.expect("a number") / value - 1.0).abs() < 0.01);
+}
+
+/// The hardware file that predictions on a device are made with, but for the version that wrote it.
+#[test]
+fn the_hardware_file_of_a_gpu_follows_from_its_samples() {
+    let sandbox = Sandbox::new("calibrate-committed");
+    let name = "h100-sxm5-80gb";
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let committed = |file: PathBuf| fs::read_to_string(file).expect("it is in the tree");
+    let samples = here.join("../hw-models/measurements/devices").join(name).with_extension("jsonl");
+    sandbox.write(&format!("{name}.jsonl"), &committed(samples));
+    sandbox.run(&format!("calibrate --device recorded:{name}.jsonl --quiet"));
+    let laws = |text: String| {
+        let lines = text.lines().filter(|line| !line.starts_with("foretrain:"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let found = laws(sandbox.read("out/calibration/hardware.yaml"));
+    assert_eq!(found, laws(committed(here.join("validation/on-device").join(name).with_extension("yaml"))));
+    // The catalogue says the same of its board.
+    let power = |key: &str| {
+        let line = found.iter().find_map(|line| line.trim().strip_prefix(&format!("{key}: ")));
+        line.and_then(|value| value.parse::<f64>().ok()).expect(key)
+    };
+    let board = scenarios::catalogue::devices().gpus[name].power.as_ref().expect("it was measured");
+    let known = [board.idle_w, board.busy_w, board.memory_w, board.products_w, board.limit_w];
+    assert_eq!(["idle_w", "busy_w", "memory_w", "products_w", "limit_w"].map(power), known);
 }
 
 #[test]

@@ -30,6 +30,7 @@ mod offloaded_modules;
 mod page_locked;
 mod pictures;
 mod plans;
+mod power;
 mod presets;
 mod programs;
 mod remedies;

@@ -74,12 +74,14 @@ fn result_of(summary: &Summary) -> String {
     lines + "\n]}\n"
 }
 
-/// Everything but how each rank spent its time.
+/// Everything but how each rank spent its time, and power.
 fn whole_result_of(summary: &Summary) -> Value {
     let mut runs = reports::json::value(&summary.variants).expect("a summary is JSON");
     for run in runs.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
         run.shift_remove("ranks");
         run.shift_remove("activities");
+        // Follows from what is compared.
+        run.shift_remove("power");
         // The first stage has most micro-batches under way, and needs most.
         run.get_mut("allocator")
             .and_then(Value::as_array_mut)

@@ -6,7 +6,8 @@ use hw_models::machine::{Machine, Route};
 use hw_models::provenance::Origin;
 
 use super::{CostModels, Hardware, HardwareError, path};
-use crate::account::{Account, Communication, TimeModel};
+use crate::account::{Account, Communication, Load, TimeModel};
+use crate::cost::OpCost;
 use crate::graph::operator::{Medium, TierCopy};
 use crate::model::transformer::{Collective, CollectiveKind, Operator, Work};
 
@@ -39,6 +40,19 @@ impl CostModels<'_> {
         let origin = device.model.provenance(cost.class)?.origin;
         let (communication, model) = (None, TimeModel::Kernel(cost.class));
         Ok(Account { communication, model, shape: 0, between_nodes: false, origin })
+    }
+
+    /// Demand on its board of an operator that costs so much.
+    pub(crate) fn load(
+        &self,
+        kind: usize,
+        operator: &Operator,
+        cost: &OpCost,
+    ) -> Result<Load, HardwareError> {
+        let &OpCost::Kernel { bytes, .. } = cost else { return Ok(Load::default()) };
+        let device = self.gpus[kind].devices.first().ok_or(HardwareError::NoGpu)?;
+        let kernel = device.cost(&operator.work, &[])?.ok_or(HardwareError::NoGpu)?;
+        Ok(Load { bytes, at_peak: device.model.at_peak(&kernel)? })
     }
 
     /// A measured table speaks for itself; the tuner's estimate rests on its constants and on the links of a ring, messages to

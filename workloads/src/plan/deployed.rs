@@ -106,7 +106,7 @@ impl<'a> Deployed<'a> {
         let priced = self.priced(&job, &kinds, hardware)?;
         let costs = self.costs(&priced, (&job, &kinds), hardware, copies.together)?;
         let Priced { mut models, buffers, arrays, .. } = priced;
-        let accounts = self.accounts(&mut models, &kinds, hardware)?;
+        let accounts = self.accounts(&mut models, &costs, &kinds, hardware)?;
         let channels = models.channels;
         let memory = self.memory(&buffers, &job, &kinds);
         let hops =
@@ -361,6 +361,7 @@ impl<'a> Deployed<'a> {
     fn accounts(
         &self,
         models: &mut CostModels<'_>,
+        costs: &CostBook,
         kinds: &Kinds,
         hardware: &Hardware<'_>,
     ) -> Result<Accounts, HardwareError> {
@@ -374,6 +375,12 @@ impl<'a> Deployed<'a> {
             accounts.collect::<Result<Vec<_>, HardwareError>>()
         };
         let operators = (0..kinds.count()).map(&mut on_kind).collect::<Result<_, _>>()?;
+        let loads = costs.operators.iter().enumerate().map(|(kind, costs)| {
+            let loads =
+                laid.graph.operators().iter().zip(costs).map(|(op, cost)| models.load(kind, op, cost));
+            loads.collect::<Result<_, HardwareError>>()
+        });
+        let loads = loads.collect::<Result<_, HardwareError>>()?;
         let message = |stage: u32| models.account_of_message(stage, (stage + 1) % chain.stages, hardware);
         let messages = (0..chain.stages).map(message).collect::<Result<_, HardwareError>>()?;
         let mut copies =
@@ -381,6 +388,7 @@ impl<'a> Deployed<'a> {
         Ok(Accounts {
             operator_of: Vec::new(),
             operators,
+            loads,
             messages,
             copies: copies
                 .try_fold(Origin::MeasuredHere, |weakest, copy| Ok::<_, HardwareError>(weakest.max(copy?)))?,

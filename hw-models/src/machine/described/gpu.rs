@@ -258,6 +258,7 @@ impl GpuSettings {
             nvlink: self.nvlinks(reading, like),
             pcie: self.pcie.as_ref().map_or_else(|| kin.pcie.clone(), |port| port.of(catalogue, &kin.pcie)),
             peer_to_peer: self.peer_to_peer.or(like.map(|like| like.peer_to_peer)).unwrap_or(false),
+            power: None,
             sources: Sources::described(kin_name, self.given()),
         }
     }

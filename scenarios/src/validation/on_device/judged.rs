@@ -3,16 +3,20 @@
 use indexmap::IndexMap;
 use rayon::prelude::*;
 use reports::summary::RunSummary;
-use reports::validation::{Row, Unit};
+use reports::validation::{MeasuredPlan, Regret, Row, Unit};
 
 use super::record::{Recorded, Reply};
 use super::simulation::{Simulation, files};
-use super::workload::{Compared, Figure, Pair};
+use super::workload::{Compared, Figure, Pair, Workloads};
 use super::{OnMachine, of};
+use crate::expectation::Metric;
 use crate::run::Progress;
 use crate::schema::FigureKind;
 use crate::validation::set::Set;
 use crate::validation::{Judged, steps};
+
+/// The figure of a reply that tells how long a step took.
+const STEP: &str = "step_s";
 
 /// A row that was measured.
 struct Told<'a> {
@@ -72,12 +76,41 @@ pub(in super::super) fn judged(
     Some(figures.chain(pairs).collect())
 }
 
+/// Regret over rows that do the same work, by the first figure that is judged.
+///
+/// `None`: the set does not say which rows do.
+pub(in super::super) fn regret(workloads: &Workloads, judged: &[Judged]) -> Option<Regret> {
+    let same = &workloads.same_work;
+    let part = &workloads.figures.first()?.part;
+    let plan = |row: &Judged| {
+        let figure = row.row.as_ref().ok().filter(|_| row.part == *part)?;
+        let of_work = |(axis, _): &(String, String)| same.contains(axis);
+        let (work, choices) = row.inputs.clone().into_iter().partition(of_work);
+        Some(MeasuredPlan {
+            place: row.place.clone(),
+            work,
+            choices,
+            measured: figure.measured,
+            predicted: Some(figure.predicted),
+            ranks_and_micro_batch: None,
+        })
+    };
+    (!same.is_empty()).then(|| Regret::new(judged.iter().filter_map(plan)))
+}
+
 impl Told<'_> {
     /// A figure, measured and predicted.
     fn figure(&self, of: &Figure) -> Result<Row, String> {
         let run = self.run.as_ref().map_err(String::clone)?;
-        let is_time = of.metric.kind() == FigureKind::Seconds;
-        let unit = if is_time { Unit::Seconds } else { Unit::Bytes };
+        if of.metric == Metric::BoardPowerW {
+            // Power of a step that took now longer, now less is that of neither.
+            self.reply.figure(STEP)?;
+        }
+        let unit = match of.metric.kind() {
+            FigureKind::Seconds => Unit::Seconds,
+            FigureKind::Number if of.metric == Metric::BoardPowerW => Unit::Watts,
+            _ => Unit::Bytes,
+        };
         steps::compared(run, of.metric, (self.reply.figure(&of.figure)?, unit))
     }
 
@@ -130,6 +163,38 @@ fn given(figure: &str, value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Rows without a measurement are no plans, nor are figures of memory.
+    #[test]
+    fn the_plan_that_is_predicted_fastest_is_compared_with_the_fastest() {
+        let workloads = "{ workload: step, same_work: [model], scenario: {}, axes: {}, figures: [
+            { figure: step_s, metric: step_time_s, part: step },
+            { figure: peak_allocated_bytes, metric: peak_allocated_bytes, part: allocated } ] }";
+        let workloads: Workloads = serde_yaml::from_str(workloads).expect("workloads");
+        let row = |part: &str, model: &str, way: &str, times: Option<[f64; 2]>| {
+            let inputs = [("model", model), ("way", way)];
+            let figure = |[measured, predicted]: [f64; 2]| Row { measured, predicted, ..Row::default() };
+            Judged {
+                part: part.to_owned(),
+                place: way.to_owned(),
+                inputs: inputs.map(|(axis, value)| (axis.to_owned(), value.to_owned())).into(),
+                row: times.map(figure).ok_or_else(|| "it scatters".to_owned()),
+            }
+        };
+        let judged = [
+            row("step", "a", "first", Some([1.2, 1.0])),
+            row("step", "a", "second", Some([1.0, 1.1])),
+            row("step", "a", "third", Some([2.0, 2.0])),
+            row("step", "a", "fourth", Some([3.0, 3.0])),
+            row("step", "a", "fifth", None),
+            row("step", "b", "first", Some([1.0, 1.0])),
+            row("allocated", "a", "first", Some([1.0, 0.1])),
+        ];
+        let found = regret(&workloads, &judged).expect("rows of a model do the same work");
+        let [group] = &found.groups[..] else { panic!("{found:?}") };
+        assert_eq!((group.plans, &*group.picked.place, &*group.best.place), (4, "first", "second"));
+        assert!((group.regret - 0.2).abs() < 1e-12 && group.best_of_three == 0.0, "{group:?}");
+    }
 
     #[test]
     fn two_rows_are_compared_by_hand() {

@@ -38,7 +38,7 @@ use simulation::{Simulation, files};
 pub use background::Background;
 pub use build::{Build, build};
 pub use emulation::{Emulation, Pass, emulation};
-pub(super) use judged::judged;
+pub(super) use judged::{judged, regret};
 pub use loader::Loading;
 pub use program::{Scripted, scripted};
 pub use record::{Heading, Measurement, Recorded, Reply};

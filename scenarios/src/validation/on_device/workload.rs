@@ -20,6 +20,9 @@ pub(in super::super) struct Workloads {
     /// What is judged of two rows.
     #[serde(default)]
     pub(super) pairs: Vec<Pair>,
+    /// Axes on which rows that do the same work are alike: the other axes are plans.
+    #[serde(default)]
+    pub(super) same_work: Vec<String>,
     /// The values of axes whose rows are measured in a hurry: all of them at least on one axis.
     #[serde(default)]
     quick: Vec<String>,

@@ -1,0 +1,95 @@
+//! Power of a run: what its kernels ask of each board over a step.
+
+use std::collections::BTreeMap;
+
+use hw_models::power::{BoardPower, BoardUse};
+use hw_models::provenance::Origin;
+use indexmap::IndexMap;
+use reports::summary::{NINE_OF_TEN, PowerUse, RunSummary};
+use workloads::account::Accounts;
+use workloads::lower::Lowered;
+use workloads::names::cause;
+
+use super::lanes::lanes;
+use super::ranks;
+use crate::plans;
+use crate::schema::Scenario;
+
+/// Relative deviations of the power of a board that was measured, and of one that was not.
+///
+/// The first is the root mean square of the errors on 28 training steps of an H100 (set `plans` of
+/// `validate`). The second is an assumption: nobody measured a board of another kind.
+const MEASURED: f64 = 0.08;
+const ASSUMED: f64 = 0.2;
+
+/// Demand on a board over all steps.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    /// Bytes of HBM.
+    bytes: f64,
+    /// Matrix products at the peak rate of their types (s).
+    at_peak_s: f64,
+}
+
+/// Power and energy of the ranks of a run, of which `by_rank` spends its step so.
+///
+/// `None`: no board was ever measured, or the machine is not known.
+pub(super) fn power(
+    scenario: &Scenario,
+    (lowered, accounts): (&Lowered, &Accounts),
+    by_rank: &[IndexMap<String, f64>],
+    summary: &RunSummary,
+) -> Option<PowerUse> {
+    let machine = plans::machine::of(scenario).ok()?;
+    let gpus = plans::machine::gpus(&machine, scenario);
+    let boards = gpus.iter().map(|(_, gpu)| BoardPower::of(scenario.constants.devices(), gpu));
+    let boards: Vec<BoardPower> = boards.collect::<Option<_>>()?;
+    let step_s = summary.step_time_s?;
+    let all_steps_s = step_s * f64::from(plans::steps(scenario));
+    let asked = asked(lowered, accounts);
+    let drawn = |(rank, times): (usize, &IndexMap<String, f64>)| {
+        let stage = rank / ranks::replicas(lowered);
+        let lane = lowered.streams[lowered.ranks[rank].compute.index()].lane;
+        let Asked { bytes, at_peak_s } = asked.get(&lane).copied().unwrap_or_default();
+        let works = [cause::COMPUTE, cause::RECOMPUTE, cause::COMMUNICATION];
+        let busy: f64 = works.iter().filter_map(|work| times.get(*work)).sum();
+        let nominal = gpus[stage].1.bandwidth_gb_per_s * 1e9;
+        boards[stage].drawn(BoardUse {
+            busy: busy / step_s,
+            memory: bytes / nominal / all_steps_s,
+            products: at_peak_s / all_steps_s,
+        })
+    };
+    let all_w: f64 = by_rank.iter().enumerate().map(drawn).sum();
+    let board_power_w = all_w / by_rank.len() as f64;
+    let origin = boards.iter().map(|board| board.provenance.origin).max()?;
+    let deviation = if origin == Origin::Estimate { ASSUMED } else { MEASURED };
+    let of_time = summary.step_time_interval_s.map_or(0.0, |[least, most]| (most / least).ln() / 2.0);
+    let around = |value: f64, half: f64| [value * (-half).exp(), value * half.exp()];
+    let of_power = NINE_OF_TEN * deviation;
+    let step_energy_j = all_w * step_s;
+    Some(PowerUse {
+        board_power_w,
+        board_power_interval_w: around(board_power_w, of_power),
+        step_energy_j,
+        step_energy_interval_j: around(step_energy_j, of_power.hypot(of_time)),
+        token_energy_j: summary.tokens_per_s.map(|tokens| all_w / tokens),
+        origin: origin.to_string(),
+    })
+}
+
+/// By lane that computes, the demand of all its kernels on a board.
+fn asked(lowered: &Lowered, accounts: &Accounts) -> BTreeMap<u32, Asked> {
+    let mut asked: BTreeMap<u32, Asked> = BTreeMap::new();
+    for (number, lane) in lanes(lowered).enumerate() {
+        for call in lane.calls {
+            for task in lane.ops(call.block).iter().filter_map(|op| lane.done_by(op)) {
+                let load = accounts.load(task.kind);
+                let of_lane = asked.entry(number as u32).or_default();
+                of_lane.bytes += f64::from(call.repeat) * load.bytes as f64;
+                of_lane.at_peak_s += f64::from(call.repeat) * load.at_peak.as_secs();
+            }
+        }
+    }
+    asked
+}
