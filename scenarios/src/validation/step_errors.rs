@@ -29,8 +29,10 @@ const FABRIC_LEAST: f64 = 0.05;
 
 /// The table of deviations: of all sets, and of all but each one.
 pub fn step_errors(found: &Validation) -> String {
-    let rows: Vec<Told<'_>> = found.sets.iter().flat_map(told).collect();
-    let peaks: Vec<(String, &Row)> = found.sets.iter().flat_map(peaks).collect();
+    // Devices that were calibrated first tell nothing of those that were not.
+    let uncalibrated = |set: &&SetResult| embedded::workloads().all(|name| name != set.name);
+    let rows: Vec<Told<'_>> = found.sets.iter().filter(uncalibrated).flat_map(told).collect();
+    let peaks: Vec<(String, &Row)> = found.sets.iter().filter(uncalibrated).flat_map(peaks).collect();
     let sets: BTreeSet<&str> = rows.iter().map(|row| row.set).collect();
     let families: BTreeSet<&str> = peaks.iter().map(|(family, _)| family.as_str()).collect();
     let mut table = format!("{STEP_SPREADS_HEADER}\n");

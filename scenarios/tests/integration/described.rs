@@ -32,6 +32,9 @@ fn found(run: &RunSummary) -> serde_json::Value {
     for evidence in ["step_time_interval_s", "provenance"] {
         map.remove(evidence);
     }
+    if let Some(power) = map.get_mut("power").and_then(|power| power.as_object_mut()) {
+        power.remove("step_energy_interval_j");
+    }
     run
 }
 

@@ -10,7 +10,7 @@ model: { transformer: { layers: 4, hidden: 2048, heads: 16, vocabulary: 50304, m
 training: { global_batch: 16, micro_batch: 2, sequence: 2048, precision: bf16-mixed }
 ";
 
-/// A run on so many GPUs of a node, all of them replicas.
+/// A run on some GPUs of a node, all of them replicas.
 fn on(node: &str, gpus: u32) -> (RunSummary, PowerUse) {
     let text = format!(
         "name: test\nmachine: {{ cluster: {{ node: {node}, count: 1 }} }}\n\

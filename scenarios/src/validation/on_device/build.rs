@@ -30,7 +30,7 @@ pub struct Build {
     compile: bool,
     launch: &'static str,
     recompute: &'static str,
-    /// Of the first so many layers.
+    /// Number of layers that recompute, from the first on.
     recomputed_layers: u32,
     early_stop: bool,
     /// Micro-batches of a step.

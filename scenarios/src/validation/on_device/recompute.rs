@@ -15,7 +15,7 @@ pub(super) struct Recomputed {
     pub(super) early_stop: bool,
 }
 
-/// What a model of so many layers recomputes.
+/// Recomputation in a model with `layers`.
 ///
 /// # Errors
 /// Modes and layers that the script has no part for.

@@ -35,7 +35,7 @@ impl Load {
         Ok(load)
     }
 
-    /// Time of so many executions (s).
+    /// Time of some executions (s).
     fn execute(&self, timer: &Timer, executions: u32) -> Result<f64, DeviceError> {
         if let Some(work) = &self.work {
             return timer.in_stream(&**work, executions);
