@@ -56,16 +56,11 @@ impl BoardPower {
         }
         let (name, known) =
             catalogue.gpus.iter().find_map(|(name, gpu)| Some((name, gpu.power.as_ref()?)))?;
-        let provenance = Provenance {
-            origin: Origin::Estimate,
-            source: format!("shares of the board's limit as of {name}"),
-            confidence: Confidence::Low,
-        };
-        Some(known.with_limit(gpu.tdp_w, provenance))
+        Some(known.carried_to(gpu.tdp_w, name))
     }
 
-    /// The same shares of another limit (W).
-    fn with_limit(&self, limit_w: f64, provenance: Provenance) -> Self {
+    /// The same shares of the limit of another board (W); this one is of the GPU `name`.
+    pub(crate) fn carried_to(&self, limit_w: f64, name: &str) -> Self {
         let scale = limit_w / self.limit_w;
         Self {
             idle_w: self.idle_w * scale,
@@ -73,7 +68,11 @@ impl BoardPower {
             memory_w: self.memory_w * scale,
             products_w: self.products_w * scale,
             limit_w,
-            provenance,
+            provenance: Provenance {
+                origin: Origin::Estimate,
+                source: format!("shares of the board's limit as of {name}"),
+                confidence: Confidence::Low,
+            },
         }
     }
 
@@ -110,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_board_with_half_the_limit_draws_half() {
-        let half = board().with_limit(300.0, Provenance::written());
+        let half = board().carried_to(300.0, "another");
         let used = BoardUse { busy: 0.5, memory: 0.25, products: 0.125 };
         assert_eq!(half.drawn(used) * 2.0, board().drawn(used));
     }

@@ -150,7 +150,7 @@ fn the_hardware_file_of_a_gpu_follows_from_its_samples() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let committed = |file: PathBuf| fs::read_to_string(file).expect("it is in the tree");
     let samples = here.join("../hw-models/measurements/devices").join(name).with_extension("jsonl");
-    sandbox.write(&format!("{name}.jsonl"), &committed(samples));
+    sandbox.write(&format!("{name}.jsonl"), committed(samples));
     sandbox.run(&format!("calibrate --device recorded:{name}.jsonl --quiet"));
     let laws = |text: String| {
         let lines = text.lines().filter(|line| !line.starts_with("foretrain:"));

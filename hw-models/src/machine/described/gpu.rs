@@ -242,13 +242,14 @@ impl GpuSettings {
         let clock_mhz = figures.clock_mhz.unwrap_or(kin.clock_mhz);
         let faster = f64::from(sms) / f64::from(kin.sms) * (clock_mhz / kin.clock_mhz);
         let architecture = self.architecture.clone().unwrap_or_else(|| kin.architecture.clone());
+        let tdp_w = figures.tdp_w.unwrap_or(kin.tdp_w);
         Gpu {
             vendor: kin.vendor.clone(),
             like: self.like.clone().filter(|_| architecture == kin.architecture),
             architecture,
             sms,
             clock_mhz,
-            tdp_w: figures.tdp_w.unwrap_or(kin.tdp_w),
+            tdp_w,
             peak_tflops: figures.peaks(like, (kin, faster)),
             memory_gib: memory,
             reserved_gib: reserved,
@@ -258,7 +259,7 @@ impl GpuSettings {
             nvlink: self.nvlinks(reading, like),
             pcie: self.pcie.as_ref().map_or_else(|| kin.pcie.clone(), |port| port.of(catalogue, &kin.pcie)),
             peer_to_peer: self.peer_to_peer.or(like.map(|like| like.peer_to_peer)).unwrap_or(false),
-            power: None,
+            power: like.and_then(|like| Some(like.power.as_ref()?.carried_to(tdp_w, kin_name))),
             sources: Sources::described(kin_name, self.given()),
         }
     }
