@@ -36,6 +36,10 @@ pub enum Metric {
     ResidentMicroBatches,
     /// Years that the drives last that activations are written to.
     DriveLifetimeYears,
+    /// Share of the expected time of a campaign that makes progress.
+    Goodput,
+    /// Cost of a million tokens of a campaign, in the currency of its prices.
+    CostPerMillionTokens,
 }
 
 /// The name in scenarios and results.
@@ -60,13 +64,15 @@ impl Metric {
             | Self::Mfu
             | Self::BubbleFraction
             | Self::ResidentMicroBatches
-            | Self::DriveLifetimeYears => FigureKind::Number,
+            | Self::DriveLifetimeYears
+            | Self::Goodput
+            | Self::CostPerMillionTokens => FigureKind::Number,
         }
     }
 
     /// Whether it is a share, of which one names the difference in percentage points.
     pub(crate) fn is_share(self) -> bool {
-        matches!(self, Self::BubbleFraction | Self::Mfu)
+        matches!(self, Self::BubbleFraction | Self::Mfu | Self::Goodput)
     }
 
     /// Its value in a run, in seconds, bytes or bare; `None` where it has no meaning.
@@ -77,6 +83,8 @@ impl Metric {
             Self::TokensPerS => run.tokens_per_s,
             Self::Mfu => run.mfu,
             Self::DriveLifetimeYears => run.drive_lifetime_years,
+            Self::Goodput => run.campaign.as_ref()?.goodput,
+            Self::CostPerMillionTokens => run.campaign.as_ref()?.cost.as_ref()?.per_million_tokens,
             Self::MicroBatchesPerS => Some(run.micro_batches? as f64 / run.step_time()?),
             Self::BubbleFraction => run.bubble_fraction,
             Self::PeakMemoryBytes => {

@@ -243,7 +243,7 @@ fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanE
 }
 
 /// Parameters of a rank of a stage.
-fn parameters(model: &ShardedTransformer, chain: Chain, stage: u32) -> RankParameters {
+pub(super) fn parameters(model: &ShardedTransformer, chain: Chain, stage: u32) -> RankParameters {
     let layers = model.layers_on(chain, stage);
     let (first, last) = (chain.stage(0) == stage, chain.stage(chain.positions() - 1) == stage);
     model.parameters(layers, first, last)

@@ -3,6 +3,7 @@
 mod batches;
 mod buildable;
 mod calibration;
+mod campaign;
 mod dimensions;
 mod exchange;
 mod kinds;
