@@ -32,28 +32,24 @@ pub fn finding(runs: &[RunSummary], axes: &[String]) -> Option<String> {
     all.sort_by(|(_, a), (_, b)| wall_s(a).total_cmp(&wall_s(b)));
     let (&(shortest, first), &(longest, last)) = (all.first()?, all.last()?);
     if wall_s(first) == wall_s(last) {
-        return Some(format!("Training {}.", takes(first)));
+        return Some(format!("Training {}.", takes(first, "")));
     }
-    Some(format!(
-        "Training {} with {}, and {} with {}.",
-        takes(first),
-        naming.run(shortest),
-        takes(last),
-        naming.run(longest)
-    ))
+    let with = |run| format!(" with {}", naming.run(run));
+    Some(format!("Training {}; it {}.", takes(first, &with(shortest)), takes(last, &with(longest))))
 }
 
 fn wall_s(campaign: &Campaign) -> f64 {
     campaign.expected_s.unwrap_or(f64::INFINITY)
 }
 
-/// Days and the share of them that makes progress.
-fn takes(campaign: &Campaign) -> String {
+/// Expected time, the variant that takes it, and the share that makes progress.
+fn takes(campaign: &Campaign, with: &str) -> String {
     match campaign.expected_s.zip(campaign.goodput) {
         Some((wall_s, goodput)) => {
-            format!("takes {}, {} of it progress", quantity::seconds(wall_s), quantity::percent(goodput))
+            let (time, goodput) = (quantity::seconds(wall_s), quantity::percent(goodput));
+            format!("takes {time}{with} (goodput {goodput})")
         }
-        None => "never ends".to_owned(),
+        None => format!("never ends{with}"),
     }
 }
 
@@ -92,7 +88,10 @@ pub(crate) fn facts(campaign: &Campaign) -> Vec<(&'static str, String)> {
     facts.extend(campaign.checkpoint.as_ref().map(|it| ("checkpoint", bytes(it))));
     facts.extend(campaign.checkpoint.as_ref().map(|it| ("interval", interval(it))));
     facts.extend(campaign.failures.as_ref().map(|it| ("failures", failures(it))));
-    facts.extend(campaign.histories.as_ref().map(|it| ("histories", histories(it))));
+    let played = campaign.histories.as_ref().map(histories);
+    let fails = campaign.failures.as_ref().is_some_and(|it| it.expected.is_some());
+    let too_many = || fails.then(|| "not played: they have too many failures".to_owned());
+    facts.extend(played.or_else(too_many).map(|text| ("histories", text)));
     facts.push(("GPU hours", gpu_hours(campaign)));
     facts.extend(campaign.cost.as_ref().map(|it| ("prices", prices(it))));
     facts
@@ -160,7 +159,11 @@ fn gpu_hours(campaign: &Campaign) -> String {
 
 fn prices(cost: &Cost) -> String {
     let part = |part: &CostPart| {
-        let unit = part.of.replace('_', " ");
+        let unit = match part.of.as_str() {
+            "gpu_hour" => "GPU hour",
+            "node_hour" => "node hour",
+            _ => "TB written",
+        };
         let (price, units) = (quantity::exact(part.price), quantity::count(part.units));
         format!("{units} x {price} {} a {unit} ({}, {})", cost.currency, part.source, part.date)
     };

@@ -30,11 +30,11 @@ use write::Write;
 pub use expected::{Course, Failing, best_interval_s, daly_s, young_s};
 pub use history::{History, history};
 
-/// Progress below this share is none: training never ends.
+/// Least goodput of a run that ends.
 const GOODPUT_MIN: f64 = 1e-3;
-/// Failures that histories play together, at most.
-const FAILURES_MAX: u64 = 10_000_000;
-/// Histories stop at so many times the failures that are expected.
+/// Failures that are expected in all histories together, at most.
+const FAILURES_MAX: f64 = 5e6;
+/// A history stops at this multiple of the failures that are expected, and a thousand more.
 const FAILURES_BEYOND: f64 = 4.0;
 
 const HOUR_S: f64 = 3600.0;
@@ -164,7 +164,7 @@ impl Used {
         Ok(Self { gpus, nodes: gpus.div_ceil(machine.gpus_per_node().max(1).into()) })
     }
 
-    /// Units that a time (s) takes in which so many bytes are written.
+    /// Units of a time (s) in which this number of bytes is written.
     fn units(&self, wall_s: f64, written: f64) -> Units {
         Units {
             gpu_hours: self.gpus as f64 * wall_s / HOUR_S,
@@ -230,11 +230,11 @@ fn histories(
     (seed, seeds): (u64, u64),
     expected: f64,
 ) -> Option<Histories> {
-    let most = expected * FAILURES_BEYOND + 1_000.0;
-    if most * seeds as f64 > FAILURES_MAX as f64 * FAILURES_BEYOND {
+    if expected * seeds as f64 > FAILURES_MAX {
         return None;
     }
-    let play = |number| history(course, interval_s, (seed, number), most as u64);
+    let most = (expected * FAILURES_BEYOND) as u64 + 1_000;
+    let play = |number| history(course, interval_s, (seed, number), most);
     let mut all = (0..seeds).map(play).collect::<Option<Vec<History>>>()?;
     all.sort_by(|a, b| a.wall_s.total_cmp(&b.wall_s));
     let at = |share: f64| all[((all.len() - 1) as f64 * share).round() as usize].wall_s;

@@ -6,9 +6,7 @@ use workloads::diagnostic::split;
 
 use super::Check;
 use crate::plans;
-use crate::schema::{
-    Campaign, CheckpointStore, Checkpoints, Failures, Interval, Period, Prices, Scenario, Step,
-};
+use crate::schema::{Campaign, CheckpointStore, Checkpoints, Failures, Interval, Prices, Scenario, Step};
 
 const CAMPAIGN: &str = "campaign";
 const TO: &str = "campaign.checkpoints.to";
@@ -70,7 +68,7 @@ impl Check<'_> {
 
     fn checkpoints(&mut self, checkpoints: &Checkpoints, fails: bool) {
         match checkpoints.every {
-            Interval::Every(period) => self.above_zero(EVERY, period, "30 min"),
+            Interval::Every(period) => self.longer_than_zero(EVERY, period, "30 min"),
             Interval::Best if !fails => {
                 let message = "without failures no interval between checkpoints is best: the longest is";
                 let help = "add `campaign: { failures: ... }`, or write an interval: `every: 30 min`";
@@ -114,14 +112,7 @@ impl Check<'_> {
     fn failures(&mut self, failures: &Failures) {
         let (name, time) = failures.mean_time_between.given();
         let path = format!("campaign.failures.mean_time_between.{name}");
-        self.above_zero(&path, time, "50000 h");
-    }
-
-    fn above_zero(&mut self, path: &str, period: Period, example: &str) {
-        if period.is_zero() {
-            let help = format!("write for example `{example}`");
-            self.report(&[(path, String::new())], format!("`{path}` must be longer than zero"), help);
-        }
+        self.longer_than_zero(&path, time, "50000 h");
     }
 
     fn prices(&mut self, prices: &Prices) {
