@@ -34,7 +34,7 @@ pub(crate) use pipelining::{micro_batches_per_flush, steps};
 /// What there is of the memory of GPUs, beside what settings say.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Room {
-    /// Bytes of each GPU that may be used; none: as settings say.
+    /// Bytes of each GPU that may be used. `None`: as settings say.
     pub(crate) limit: Option<u64>,
     /// By stage, bytes of those that the allocator of the framework cannot use.
     pub(crate) fragments: Vec<u64>,

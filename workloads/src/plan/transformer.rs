@@ -36,7 +36,7 @@ pub struct TransformerPlan {
     pub data: u32,
     /// What data-parallel ranks share.
     pub sharding: Sharding,
-    /// So many of them share, next to each other, and others hold the same (hybrid sharding); none: all.
+    /// Ranks of a hybrid shard group, next to each other. `None`: all.
     pub sharing: Option<u32>,
     /// What they exchange beside forward and backward passes.
     pub overlap: Overlap,
