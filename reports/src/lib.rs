@@ -32,6 +32,7 @@
 mod axis;
 #[cfg(feature = "measured")]
 pub mod calibration;
+pub mod campaign;
 mod case;
 pub mod csv;
 mod explained;

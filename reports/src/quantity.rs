@@ -48,7 +48,7 @@ pub fn rate(value: f64, of_what: &str) -> String {
 
 /// A number of things, short: `98.6`, `871 k`.
 pub fn count(value: f64) -> String {
-    let (number, prefix) = scaled(value, &["G", "M", "k", ""], 3);
+    let (number, prefix) = scaled(value, &["T", "G", "M", "k", ""], 4);
     join(&number, prefix)
 }
 

@@ -29,7 +29,16 @@ pub fn finding(proof: &SearchProof, runs: &[RunSummary]) -> String {
         0.0 => "proven to be the best".to_owned(),
         gap => format!("proven within {}", quantity::percent(gap)),
     };
-    format!("{leads} of {plans} plans: {} ({rate}{step} a step), {proven}.", setting(best))
+    let cost = cost(proof, best).unwrap_or_default();
+    format!("{leads} of {plans} plans: {} ({cost}{rate}{step} a step), {proven}.", setting(best))
+}
+
+/// The cost that was to be least, with the comma behind it.
+fn cost(proof: &SearchProof, best: &RunSummary) -> Option<String> {
+    let cost = best.campaign.as_ref().filter(|_| proof.minimise == "cost")?.cost.as_ref()?;
+    let of_tokens = cost.per_million_tokens.map(|cost| (cost, "tokens"));
+    let (million, of) = of_tokens.or(cost.per_million_samples.map(|cost| (cost, "samples")))?;
+    Some(format!("{} {} per million {of}, ", quantity::count(million), cost.currency))
 }
 
 /// Settings of a plan: `tensor 8, micro-batch 2, recompute full`.

@@ -43,6 +43,7 @@
 
 #[cfg(feature = "measure")]
 pub mod calibration;
+pub mod campaign;
 pub mod catalogue;
 mod constants;
 pub mod expectation;

@@ -3,6 +3,7 @@
 
 use sim_core::fixed::Rate;
 use sim_core::id::StreamId;
+use sim_core::platform::Platform;
 use sim_core::program::{Activity, Affine, Op, Program, StartState};
 use sim_core::{Options, simulate};
 
@@ -37,6 +38,31 @@ pub fn rates_at_once(machine: &Machine, streams: &[CopyStream]) -> Result<Vec<f6
 /// # Errors
 /// If nothing joins two parts.
 pub fn rate_beside(machine: &Machine, streams: &[CopyStream], timed: usize) -> Result<f64, NoRoute> {
+    let times = |number| if number == timed { TIMED } else { MOST };
+    let (platform, mut program) = repeating(machine, streams, times)?;
+    let stream = StreamId(timed as u32);
+    let others: Vec<StreamId> =
+        (0..streams.len() as u32).map(StreamId).filter(|other| *other != stream).collect();
+    end_with(&mut program, stream, &others);
+    let seconds = seconds(&platform, &program)[timed];
+    Ok(f64::from(TIMED) * streams[timed].bytes as f64 / seconds)
+}
+
+/// Time (s) of one copy of each stream, where all begin together.
+///
+/// # Errors
+/// If nothing joins two parts.
+pub fn seconds_at_once(machine: &Machine, streams: &[CopyStream]) -> Result<Vec<f64>, NoRoute> {
+    let (platform, program) = repeating(machine, streams, |_| 1)?;
+    Ok(seconds(&platform, &program))
+}
+
+/// A program of streams, each of which makes its copy that many times.
+fn repeating(
+    machine: &Machine,
+    streams: &[CopyStream],
+    times: impl Fn(usize) -> u32,
+) -> Result<(Platform, Program), NoRoute> {
     let mut program = Program::default();
     let cause = program.cause("copies");
     let (mut platform, resources) = machine.platform(|_: ResourceKind| cause);
@@ -58,15 +84,15 @@ pub fn rate_beside(machine: &Machine, streams: &[CopyStream], timed: usize) -> R
             cap: at_most,
             ..Activity::moving(stream.bytes, 0, cause)
         };
-        let times = if number == timed { TIMED } else { MOST };
-        repeated(&mut program, [route.0], [Op::Run { activity: Affine::constant(0) }], activity, times);
+        let copy = [Op::Run { activity: Affine::constant(0) }];
+        repeated(&mut program, [route.0], copy, activity, times(number));
     }
-    let stream = StreamId(timed as u32);
-    let others: Vec<StreamId> =
-        (0..streams.len() as u32).map(StreamId).filter(|other| *other != stream).collect();
-    end_with(&mut program, stream, &others);
-    let run = simulate(&platform, &program, &StartState::default(), &Options::default());
-    let finished = run.expect("streams of copies are a program").streams[timed].finished;
-    let seconds = finished.expect("copies end").as_secs();
-    Ok(f64::from(TIMED) * streams[timed].bytes as f64 / seconds)
+    Ok((platform, program))
+}
+
+/// End of each stream (s).
+fn seconds(platform: &Platform, program: &Program) -> Vec<f64> {
+    let run = simulate(platform, program, &StartState::default(), &Options::default());
+    let run = run.expect("streams of copies are a program");
+    run.streams.iter().map(|stream| stream.finished.expect("copies end").as_secs()).collect()
 }

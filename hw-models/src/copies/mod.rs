@@ -12,7 +12,7 @@ use sim_core::time::Time;
 use crate::kernels::picoseconds;
 use crate::provenance::Provenance;
 
-pub use at_once::{CopyStream, rate_beside, rates_at_once};
+pub use at_once::{CopyStream, rate_beside, rates_at_once, seconds_at_once};
 
 /// The catalogue of copies, `hw-models/catalogue/copies.yaml`.
 pub const COPIES: &str = include_str!("../../catalogue/copies.yaml");

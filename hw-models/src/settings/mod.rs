@@ -3,6 +3,7 @@
 //! Every crate above declares its settings with them. They are read exactly, printed back as written, and describe
 //! themselves in the JSON Schema.
 
+mod amounts;
 mod count;
 mod decimal;
 mod per_stage;
@@ -10,6 +11,7 @@ mod quantity;
 mod stage_set;
 pub mod written;
 
+pub use amounts::{Amount, Calendar, Currency, Money, Number, Period};
 pub use count::Count;
 pub use decimal::Decimal;
 pub use per_stage::PerStage;

@@ -33,8 +33,8 @@ pub type Factor = Quantity<Multiple>;
 #[derive(Clone, Copy)]
 pub struct Quantity<D> {
     number: Decimal,
-    unit: &'static Unit,
-    value: u64,
+    pub(super) unit: &'static Unit,
+    pub(super) value: u64,
     dimension: PhantomData<D>,
 }
 
@@ -63,7 +63,7 @@ pub struct Unit {
     pub size: u64,
 }
 
-const fn unit(name: &'static str, size: u64) -> Unit {
+pub(super) const fn unit(name: &'static str, size: u64) -> Unit {
     Unit { name, size }
 }
 

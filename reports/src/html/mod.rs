@@ -1,9 +1,11 @@
 //! `report.html`: one self-contained page that needs no network and can be read without scripts. Its order is fixed:
-//! the answer; over a sweep, where it holds; what was simulated; how fast; where the time goes; one step; memory; what was
-//! promised and published; how sure it is; the constants it rests on.
+//! the answer; over a sweep, where it holds; what was simulated; the whole training run; how fast;
+//! where the time goes; one step; memory; what was promised and published; how sure it is; the
+//! constants it rests on.
 
 mod allocator;
 mod answer;
+mod campaign;
 mod constants;
 mod drives;
 mod evidence;
@@ -115,6 +117,7 @@ fn render(page: &Page<'_>) -> Result<Markup, PlotError> {
     }
     sections.push(searched::section(page));
     sections.push(setup::section(page)?);
+    sections.push(campaign::section(page));
     sections.push(time::speed(page)?);
     sections.push(time::causes(page)?);
     sections.push(replay::section(page)?);

@@ -4,6 +4,7 @@
 //! `schema_version` fields are only ever added.
 
 mod allocator;
+mod campaign;
 mod drives;
 mod kept;
 mod lane;
@@ -24,6 +25,7 @@ use crate::winners::Winners;
 use crate::wording::said;
 
 pub use allocator::{AllocatorPeak, FRAGMENTS, Moment};
+pub use campaign::{Campaign, Checkpoint, Cost, CostPart, Histories, JobFailures};
 pub use drives::{DriveState, DriveUse, NewDrives};
 pub use kept::KeptActivations;
 pub use lane::LaneTime;
@@ -195,6 +197,8 @@ pub struct RunSummary {
     /// The critical path of the step by cause. Adds up to the step.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub critical_path_s: IndexMap<String, f64>,
+    /// A training run of such steps; absent unless the scenario has one.
+    pub campaign: Option<Campaign>,
     /// The recorded steps that were replayed; absent where the model is no trace.
     pub replay: Option<ReplayedTrace>,
     /// The program that was executed; absent where the model is none.

@@ -1,5 +1,6 @@
 //! The answer on a terminal: the finding, a table of the runs, where the step goes, what was promised and published.
 
+mod campaign;
 mod lanes;
 mod program;
 mod replay;
@@ -93,6 +94,7 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         section(out, style, "which activations stay, by profiled steps", titles, kept(&point.runs))?;
         replay::replays(out, &comparison, (&point.runs, run), style)?;
         program::programs(out, &comparison, (&point.runs, run), style)?;
+        campaign::campaigns(out, style, &point.runs, (run, &named))?;
         time(out, run, &comparison, style)?;
         let heading = format!("communication of a rank in a step of {named}");
         let titles = &["kind", ">times", ">bytes", ">exposed", ">of the step"];

@@ -40,6 +40,10 @@ pub enum Metric {
     StepEnergyJ,
     /// Years that the drives last that activations are written to.
     DriveLifetimeYears,
+    /// Share of the expected time of a campaign that makes progress.
+    Goodput,
+    /// Cost of a million tokens of a campaign, in the currency of its prices.
+    CostPerMillionTokens,
 }
 
 /// The name in scenarios and results.
@@ -66,13 +70,15 @@ impl Metric {
             | Self::ResidentMicroBatches
             | Self::BoardPowerW
             | Self::StepEnergyJ
-            | Self::DriveLifetimeYears => FigureKind::Number,
+            | Self::DriveLifetimeYears
+            | Self::Goodput
+            | Self::CostPerMillionTokens => FigureKind::Number,
         }
     }
 
     /// Whether it is a share, of which one names the difference in percentage points.
     pub(crate) fn is_share(self) -> bool {
-        matches!(self, Self::BubbleFraction | Self::Mfu)
+        matches!(self, Self::BubbleFraction | Self::Mfu | Self::Goodput)
     }
 
     /// Its value in a run, in seconds, bytes or bare; `None` where it has no meaning.
@@ -85,6 +91,8 @@ impl Metric {
             Self::DriveLifetimeYears => run.drive_lifetime_years,
             Self::BoardPowerW => Some(run.power.as_ref()?.board_power_w),
             Self::StepEnergyJ => Some(run.power.as_ref()?.step_energy_j),
+            Self::Goodput => run.campaign.as_ref()?.goodput,
+            Self::CostPerMillionTokens => run.campaign.as_ref()?.cost.as_ref()?.per_million_tokens,
             Self::MicroBatchesPerS => Some(run.micro_batches? as f64 / run.step_time()?),
             Self::BubbleFraction => run.bubble_fraction,
             Self::PeakMemoryBytes => {

@@ -13,7 +13,7 @@ use crate::text::node::{Node, Value, shorten};
 use crate::text::problem::Problem;
 
 /// Settings that are cases by default, each with all settings below it.
-const CASES: [&str; 14] = [
+const CASES: [&str; 15] = [
     // Another model is other work.
     "model",
     "training.sequence",
@@ -32,6 +32,8 @@ const CASES: [&str; 14] = [
     "calibration",
     // Memory, and assumptions about what states take.
     "memory",
+    // Length, failures and prices of a training run.
+    "campaign",
     // Noise, seeds and other settings of the simulation.
     "run",
 ];

@@ -136,7 +136,7 @@ fn unsaid(target: Target, settings: &Json, written: &[Written], refused: &BTreeS
     }
     // Files that a scenario names are not at hand here; what they measure is no part of a plan.
     let beside = table.beside.iter().map(String::as_str);
-    let beside = beside.filter(|path| !matches!(*path, "calibration" | "run"));
+    let beside = beside.filter(|path| !matches!(*path, "calibration" | "campaign" | "run"));
     for path in beside.chain(refused.iter().copied()) {
         let value = at(settings, path);
         let said = |value| Said { value, mark: source.start(), by: None };

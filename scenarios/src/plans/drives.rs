@@ -12,11 +12,7 @@ const ALL: &str = "drives";
 
 /// The arrays of a checked scenario, and what is on which.
 pub(super) fn drives(scenario: &Scenario) -> Drives {
-    let mut arrays: Vec<DriveArray> =
-        scenario.storage.iter().map(|(name, settings)| array(name, settings)).collect();
-    if arrays.is_empty() {
-        arrays.push(array(ALL, &schema::DriveArray::default()));
-    }
+    let arrays = declared_arrays(scenario);
     let numbers = |names: &[String]| match names {
         [] => vec![0],
         names => names.iter().filter_map(|name| scenario.storage.get_index_of(name)).collect(),
@@ -30,6 +26,14 @@ pub(super) fn drives(scenario: &Scenario) -> Drives {
         return Drives::NONE;
     }
     Drives { arrays, states, activations, levels: scenario.levels.clone() }
+}
+
+/// The arrays of a checked scenario in the order of its file; without any all drives of a node.
+pub(crate) fn declared_arrays(scenario: &Scenario) -> Vec<DriveArray> {
+    match scenario.storage.is_empty() {
+        true => vec![array(ALL, &schema::DriveArray::default())],
+        false => scenario.storage.iter().map(|(name, settings)| array(name, settings)).collect(),
+    }
 }
 
 /// True if a scenario keeps anything on drives.

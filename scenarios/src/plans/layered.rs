@@ -79,7 +79,7 @@ fn execution(scenario: &Scenario) -> LayeredExecution {
 }
 
 /// Tokens of a sample, where it has any.
-pub(super) fn tokens(scenario: &Scenario, settings: &LayerList) -> Option<u64> {
+pub(crate) fn tokens(scenario: &Scenario, settings: &LayerList) -> Option<u64> {
     match Shape::of(&layers(scenario, settings).input) {
         Some(Shape::Ids { tokens }) => Some(tokens),
         _ => None,

@@ -18,23 +18,23 @@ use workloads::limits;
 use workloads::memory::Ranks;
 use workloads::placement::{Extent, Placement};
 use workloads::plan::{
-    Built, Deployment, Floor, LayeredPlan, PipelinePlan, PlanError, TransformerPlan, build, build_layered_on,
-    build_on, check_layered_on, check_on, estimate, estimate_layered, estimate_transformer, floor_layered_on,
-    floor_on, layered_base, transformer_base,
+    Built, Deployment, Floor, LayeredPlan, PipelinePlan, PlanError, StageCheckpoint, TransformerPlan, build,
+    build_layered_on, build_on, check_layered_on, check_on, checkpoint, checkpoint_layered, estimate,
+    estimate_layered, estimate_transformer, floor_layered_on, floor_on, layered_base, transformer_base,
 };
 use workloads::program::base::Base;
 
 use crate::catalogue;
 use crate::schema::{Count, FRAMEWORK, Gradients, LayersOf, Model, ProgramBase, Scenario};
 
-pub(crate) use drives::on_drives;
+pub(crate) use drives::{declared_arrays, on_drives};
 pub(crate) use effort::effort;
 pub(crate) use pipelining::{micro_batches_per_flush, steps};
 
 /// What there is of the memory of GPUs, beside what settings say.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Room {
-    /// Bytes of each GPU that may be used; none: as settings say.
+    /// Bytes of each GPU that may be used. `None`: as settings say.
     pub(crate) limit: Option<u64>,
     /// By stage, bytes of those that the allocator of the framework cannot use.
     pub(crate) fragments: Vec<u64>,
@@ -150,6 +150,18 @@ pub(crate) fn floor(scenario: &Scenario) -> Result<Option<Floor>, PlanError> {
         Some(Plan::Layers(plan)) => {
             floor_layered_on(&plan, &machine::hardware(&*hardware()?, scenario)).map(Some)
         }
+    }
+}
+
+/// Checkpoint of a checked scenario by stage; none of a profile, a program or a trace.
+///
+/// # Errors
+/// Faults that the check of the scenario reports.
+pub(crate) fn checkpoints(scenario: &Scenario) -> Result<Vec<StageCheckpoint>, PlanError> {
+    match Plan::of(scenario)? {
+        None | Some(Plan::Profiled(_)) => Ok(Vec::new()),
+        Some(Plan::Transformer(plan)) => checkpoint(&plan).map_err(PlanError::Invalid),
+        Some(Plan::Layers(plan)) => Ok(checkpoint_layered(&plan)),
     }
 }
 

@@ -8,6 +8,7 @@ use hw_models::digest::digest;
 use reports::summary::RunSummary;
 
 use super::one::{self, Drawn};
+use crate::campaign;
 use crate::schema::Scenario;
 
 /// The outcomes of one experiment, by resolved scenario.
@@ -39,10 +40,20 @@ impl Outcomes {
     /// # Errors
     /// A mistake in foretrain, in words.
     pub(super) fn of(&self, scenario: &Scenario) -> Outcome {
-        let known = self.known(scenario);
-        let tried = || known.tried.get()?.clone();
-        let run = || one::outcome(scenario, self.seed, self.drawn).map(Arc::new);
-        known.run.get_or_init(|| tried().unwrap_or_else(run)).clone()
+        let of_step = |scenario: &Scenario| {
+            let known = self.known(scenario);
+            let tried = || known.tried.get()?.clone();
+            let run = || one::outcome(scenario, self.seed, self.drawn).map(Arc::new);
+            known.run.get_or_init(|| tried().unwrap_or_else(run)).clone()
+        };
+        if scenario.campaign.is_none() {
+            return of_step(scenario);
+        }
+        // Campaigns of the same step share its simulation.
+        let step = Scenario { campaign: None, ..scenario.clone() };
+        let mut run = RunSummary::clone(&*of_step(&step)?);
+        campaign::add(scenario, self.seed, &mut run);
+        Ok(Arc::new(run))
     }
 
     /// The outcome of a scenario that is only tried, unless it is known not to fit; without pictures,

@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 use reports::Winners;
+use reports::campaign;
 use reports::finding::finding;
 use reports::summary::{Interrupted, Ratio, RunSummary, SCHEMA_VERSION, SearchProof, Summary};
 
@@ -49,7 +50,7 @@ fn showing(
         schema_version: SCHEMA_VERSION,
         name: experiment.name().to_owned(),
         description: experiment.description().map(str::to_owned),
-        finding: finding(&runs, &axes, &cases, interrupted).to_string(),
+        finding: found(&runs, (&axes, &cases), interrupted),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         seed: options.seed,
         reproduce: options.reproduce.clone(),
@@ -69,6 +70,17 @@ fn showing(
         resolved_scenario,
         variants: runs,
     }
+}
+
+/// The answer in a sentence, with a second one on campaigns where runs have them.
+fn found(
+    runs: &[RunSummary],
+    (axes, cases): (&[String], &[String]),
+    interrupted: Option<Interrupted>,
+) -> String {
+    let of_steps = finding(runs, axes, cases, interrupted).to_string();
+    let of_campaigns = campaign::finding(runs, axes);
+    [of_steps].into_iter().chain(of_campaigns).collect::<Vec<_>>().join(" ")
 }
 
 /// The summary of a search: its best plans, the best first, and the proof.

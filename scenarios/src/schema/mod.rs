@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::constants::Constants;
 
+mod campaign;
+mod date;
 pub(crate) mod document;
 mod figure;
 mod layers;
@@ -24,13 +26,17 @@ mod storage;
 mod trace;
 mod training;
 
+pub use campaign::{Campaign, CheckpointStore, Checkpoints, Failures, Interval, MeanTime, Price, Prices};
+pub use date::Date;
 pub use document::json_schema;
 pub use figure::{Figure, FigureKind};
 pub(crate) use figure::{meaning, same_meaning};
 pub use hw_models::allocator::Settings as Allocator;
 pub use hw_models::machine::{Settings as Machine, SingleNode};
 pub(crate) use hw_models::settings::split as split_quantity;
-pub use hw_models::settings::{Bytes, Count, Duration, PerStage, Rate, Share, StageSet};
+pub use hw_models::settings::{
+    Amount, Bytes, Count, Duration, Money, PerStage, Period, Rate, Share, StageSet,
+};
 pub use layers::LayerList;
 pub use memory::{BytesPerParameter, MemoryLimit, Pinned, WhenFull};
 pub use model::{Device, Model, ProfiledPipeline, Stages};
@@ -96,6 +102,8 @@ pub struct Scenario {
     /// Techniques that change what is executed, where and in which order; each at most once, their order has no meaning.
     #[serde(default)]
     pub techniques: Techniques,
+    /// The whole training run: its length, checkpoints, failures and prices.
+    pub campaign: Option<Campaign>,
     /// How the simulation itself runs.
     #[serde(default)]
     pub run: Run,

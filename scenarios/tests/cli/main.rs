@@ -2,6 +2,7 @@
 
 mod beginning;
 mod calibrating;
+mod campaigns;
 mod determinism;
 mod devices;
 mod framework;

@@ -5,6 +5,7 @@ mod allocator;
 mod array_rate;
 mod broken;
 mod calibrations;
+mod campaigns;
 mod cases;
 mod choices;
 mod critical_path;

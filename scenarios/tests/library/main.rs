@@ -1,7 +1,7 @@
 //! Every shipped scenario gives its committed result, to six significant digits.
 //!
 //! `FORETRAIN_UPDATE=1 cargo test --release -p scenarios --test library` renews the results; a commit that does so says
-//! why and by how much they changed.
+//! why and by how much they changed. `FORETRAIN_ONLY=NAME` runs no other scenario, and renews no other.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,8 +35,11 @@ fn summary_with(name: &str, settings: &[&str]) -> Summary {
 }
 
 /// Every scenario of the library, run.
-static LIBRARY: LazyLock<Vec<(&str, Summary)>> =
-    LazyLock::new(|| scenarios::library::names().map(|name| (name, summary_of(name))).collect());
+static LIBRARY: LazyLock<Vec<(&str, Summary)>> = LazyLock::new(|| {
+    let only = std::env::var("FORETRAIN_ONLY").ok();
+    let names = scenarios::library::names().filter(|name| only.as_deref().is_none_or(|only| only == *name));
+    names.map(|name| (name, summary_of(name))).collect()
+});
 
 /// Links of a run that are compared.
 const LINKS: usize = 4;

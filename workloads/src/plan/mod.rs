@@ -2,6 +2,7 @@
 
 mod assemble;
 mod base;
+mod checkpoint;
 mod communicators;
 mod deployed;
 mod deployment;
@@ -38,6 +39,7 @@ pub use crate::passes::host_buffers::HostBuffers;
 pub use crate::passes::{Pipelining, Techniques};
 pub use crate::site::{DriveArray, Drives, Levels};
 pub use base::{layered_base, transformer_base};
+pub use checkpoint::{StageCheckpoint, checkpoint, checkpoint_layered};
 pub use deployment::Deployment;
 pub use launch::Launch;
 pub(crate) use schedules::Schedules;

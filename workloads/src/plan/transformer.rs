@@ -36,7 +36,7 @@ pub struct TransformerPlan {
     pub data: u32,
     /// What data-parallel ranks share.
     pub sharding: Sharding,
-    /// So many of them share, next to each other, and others hold the same (hybrid sharding); none: all.
+    /// Ranks of a hybrid shard group, next to each other. `None`: all.
     pub sharing: Option<u32>,
     /// What they exchange beside forward and backward passes.
     pub overlap: Overlap,
@@ -243,7 +243,7 @@ fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanE
 }
 
 /// Parameters of a rank of a stage.
-fn parameters(model: &ShardedTransformer, chain: Chain, stage: u32) -> RankParameters {
+pub(super) fn parameters(model: &ShardedTransformer, chain: Chain, stage: u32) -> RankParameters {
     let layers = model.layers_on(chain, stage);
     let (first, last) = (chain.stage(0) == stage, chain.stage(chain.positions() - 1) == stage);
     model.parameters(layers, first, last)

@@ -3,6 +3,7 @@
 mod batches;
 mod buildable;
 mod calibration;
+mod campaign;
 mod dimensions;
 mod exchange;
 mod kinds;
@@ -22,6 +23,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use hw_models::catalogue::nearest;
+use hw_models::settings::{Dimension, Quantity};
 use workloads::diagnostic::Diagnostic;
 use workloads::passes::{Around, ModelKind, Refused};
 use workloads::plan::Launch;
@@ -30,7 +32,7 @@ use super::named::Named;
 use super::paths;
 use crate::catalogue;
 use crate::plans;
-use crate::schema::{Duration, Model, Scenario};
+use crate::schema::{Model, Scenario};
 use crate::text::decode::Path;
 use crate::text::node::{Layer, Node, shorten};
 use crate::text::problem::Problem;
@@ -265,13 +267,16 @@ impl Check<'_> {
                 );
             }
         }
-        if noise.pause.as_ref().is_some_and(|pause| Duration::is_zero(pause.every)) {
-            let path = "run.noise.pause.every";
-            self.report(
-                &[(path, String::new())],
-                format!("`{path}` must be longer than zero"),
-                "write for example `10 s`",
-            );
+        if let Some(pause) = &noise.pause {
+            self.longer_than_zero("run.noise.pause.every", pause.every, "10 s");
+        }
+    }
+
+    /// Reports a time of zero, with an `example` of another.
+    fn longer_than_zero<D: Dimension>(&mut self, path: &str, time: Quantity<D>, example: &str) {
+        if time.is_zero() {
+            let message = format!("`{path}` must be longer than zero");
+            self.report(&[(path, String::new())], message, format!("write for example `{example}`"));
         }
     }
 }

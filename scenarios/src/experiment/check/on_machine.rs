@@ -42,6 +42,7 @@ impl Check<'_> {
             self.kernels(scenario, machine, &gpus);
             self.limit(scenario, &gpus);
             self.storage(scenario, machine);
+            self.campaign(scenario, machine);
         }
     }
 

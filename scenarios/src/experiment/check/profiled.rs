@@ -12,7 +12,7 @@ const PIPELINE: &str = "model.profiled_pipeline";
 pub(super) const STAGES: &str = "model.profiled_pipeline.stages";
 
 /// Settings that are about transformers and machines.
-const FOREIGN: [(&str, &str); 29] = [
+const FOREIGN: [(&str, &str); 30] = [
     ("machine", "its stages have a `device`: `model: { profiled_pipeline: { device: { memory: 40 GB } } }`"),
     ("calibration", "its times are given; remove it"),
     ("software", "the times of its kernels are given; remove it"),
@@ -42,6 +42,10 @@ const FOREIGN: [(&str, &str); 29] = [
     ("memory.reserved", "give `model.profiled_pipeline.device.reserved`"),
     ("memory.footprint_ratio", "give the memory of its stages: `memory: { limit: 40 GB }`"),
     ("storage", "it is on no machine; remove it"),
+    (
+        "campaign",
+        "it is on no machine that fails or costs; write the model as a `transformer` or as `layers`",
+    ),
 ];
 
 impl Check<'_> {

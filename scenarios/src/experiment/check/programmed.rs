@@ -13,9 +13,10 @@ const FRAMEWORK: &str = "software.framework";
 const ACCUMULATE: &str = "training.accumulate";
 
 /// Settings that mean nothing for a program on one GPU.
-const FOREIGN: [(&str, &str); 9] = [
+const FOREIGN: [(&str, &str); 10] = [
     ("storage", "nothing leaves the GPU of a program; remove it"),
     ("parallelism", "a program runs on one GPU; remove it"),
+    ("campaign", "a program has iterations, of which none is a step of training alone; remove it"),
     ("techniques", "a program executes its operators as they are; remove it"),
     ("software.launch", "`software.execution` says it: write `execution: cuda-graphs` for graphs"),
     ("software.compile", "`software.execution` says it: write `execution: compiled`"),

@@ -10,7 +10,7 @@ use crate::schema::{Model, Scenario};
 const FILE: &str = "model.trace.file";
 
 /// Settings that are about what a trace has recorded.
-const FOREIGN: [(&str, &str); 13] = [
+const FOREIGN: [(&str, &str); 14] = [
     ("machine", "its devices are recorded; remove it, or say what changes: `model.trace.what_if`"),
     ("storage", "its devices are recorded; remove it"),
     ("calibration", "its times are recorded; remove it"),
@@ -19,6 +19,7 @@ const FOREIGN: [(&str, &str); 13] = [
     ("memory", "its allocations are not recorded; remove it"),
     ("software", "its kernels and its host are recorded; say what changes: `model.trace.what_if`"),
     ("techniques", "its operators are recorded; say what changes: `model.trace.what_if`"),
+    ("campaign", "its parameters are not recorded, so nobody knows a checkpoint; remove it"),
     ("run.steps", "all recorded steps are replayed; remove it"),
     ("run.seeds", "recorded times vary as they were recorded; remove it"),
     ("run.noise", "recorded times vary as they were recorded; remove it"),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sweep::{self, Axis};
 use crate::schema::shape::Shape;
-use crate::schema::{Count, Duration, Scenario, Share, document};
+use crate::schema::{Campaign, Count, Duration, Scenario, Share, document};
 use crate::text::decode::decode;
 use crate::text::node::{Entry, Map, Node, Value, shorten};
 use crate::text::problem::Problem;
@@ -31,6 +31,8 @@ const OVER: &str = "over";
 pub struct Search {
     pub(crate) settings: Settings,
     pub(crate) limits: Vec<Limit>,
+    /// Place of the objective.
+    objective: Mark,
     /// Axes whose values the scenario implies, in the order of the file.
     implied: Vec<Implied>,
 }
@@ -70,6 +72,9 @@ pub enum Objective {
     StepTime,
     /// Time of a step over its samples.
     TimePerSample,
+    /// Cost of a token of the campaign, or of a sample where samples have no tokens: price times GPUs
+    /// times step over goodput.
+    Cost,
 }
 
 impl Default for Settings {
@@ -97,7 +102,8 @@ pub(super) fn read(node: &Node, problems: &mut Vec<Problem>) -> Option<(Vec<Axis
     let beside = Node::new(node.mark, Value::Map(beside));
     let settings: Settings = decode(&beside, Shape::of(&schema), "search", problems)?.value;
     let limits = beside.at(&["subject_to"]).map_or_else(Vec::new, |node| limit::read(node, problems));
-    let mut search = Search { settings, limits, implied: Vec::new() };
+    let objective = beside.nearest_mark(&["minimise"]);
+    let mut search = Search { settings, limits, objective, implied: Vec::new() };
     let axes = match over.as_ref().map(|entry| &entry.node) {
         Some(Node { value: Value::Map(over), .. }) if !over.is_empty() => search.axes(over, problems),
         other => {
@@ -173,6 +179,19 @@ impl Search {
                         .help(hw_models::catalogue::nearest::remedy(&shown, &known, "technique")),
                 );
             }
+        }
+    }
+
+    /// Reports a cost that is to be least while a scenario has no price of time.
+    pub(super) fn check_prices(&self, scenarios: &[Scenario], problems: &mut Vec<Problem>) {
+        let has_price =
+            |scenario: &Scenario| scenario.campaign.as_ref().is_some_and(Campaign::has_price_of_time);
+        if self.settings.minimise == Objective::Cost && !scenarios.iter().all(has_price) {
+            const MESSAGE: &str =
+                "a cost needs a price: `campaign.prices` has neither `gpu_hour` nor `node_hour`";
+            const REMEDY: &str = "add `campaign: { tokens: 15 T, prices: { gpu_hour: \
+                { price: 2.49 USD, source: list price, date: 2026-11-01 } } }`";
+            problems.push(Problem::new(self.objective, MESSAGE).help(REMEDY));
         }
     }
 

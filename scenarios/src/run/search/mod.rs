@@ -22,6 +22,7 @@ use reports::summary::{RunSummary, SearchProof};
 use super::one;
 use super::outcomes::fingerprint;
 use super::{Options, Progress, Refusal, failure};
+use crate::campaign;
 use crate::experiment::{Experiment, Objective, Search, Variant};
 use crate::plans;
 use crate::schema::Scenario;
@@ -31,6 +32,8 @@ use tally::Tally;
 
 /// Plans of a round.
 const ROUND: usize = 16;
+/// Limit of plans that have a cost.
+const ENDS: &str = "training ends";
 
 /// The best plans of a space, the best first, and the proof. Where none fits, the one that lacks
 /// least.
@@ -162,7 +165,7 @@ impl Space<'_> {
                     0 => Told::Priced(Priced {
                         fingerprint,
                         bound: floor.step.as_secs() / unit,
-                        work: group::Work::of(&scenario, floor.micro_batch.as_secs(), unit),
+                        work: self.work(&scenario, floor.micro_batch.as_secs(), unit),
                     }),
                     short => Told::Short(short),
                 }
@@ -175,8 +178,21 @@ impl Space<'_> {
             Ok(scenario) => scenario,
             Err(reasons) => return Told::Impossible(reasons),
         };
-        let run = one::tried(&scenario, self.seed).map(|run| run.map(Box::new));
+        let run = one::tried(&scenario, self.seed).map(|run| {
+            let mut run = run.map(Box::new);
+            run.iter_mut().for_each(|run| campaign::add(&scenario, self.seed, run));
+            run
+        });
         Told::Simulated { gpus: plans::ranks(&scenario), unit: self.unit(&scenario), run }
+    }
+
+    /// Work that bounds the other plans of a group. `None` for a cost, whose unit hangs on the GPUs of
+    /// each.
+    fn work(&self, scenario: &Scenario, micro_batch_s: f64, unit: f64) -> Option<group::Work> {
+        match self.search.settings.minimise {
+            Objective::StepTime | Objective::TimePerSample => group::Work::of(scenario, micro_batch_s, unit),
+            Objective::Cost => None,
+        }
     }
 
     /// Seconds of a step are divided by this in the objective.
@@ -186,6 +202,8 @@ impl Space<'_> {
             Objective::TimePerSample => {
                 scenario.training.global_batch.map_or(1.0, |batch| batch.get() as f64)
             }
+            // No plan costs less than one that always makes progress; without a price none is bound.
+            Objective::Cost => campaign::least_cost_per_second(scenario).map_or(f64::INFINITY, f64::recip),
         }
     }
 }
@@ -321,7 +339,14 @@ impl State {
             self.tally.broken(&broken);
             return;
         }
-        let objective = time / unit;
+        let objective = match search.settings.minimise {
+            Objective::StepTime | Objective::TimePerSample => Some(time / unit),
+            Objective::Cost => run.campaign.as_ref().and_then(|it| it.cost.as_ref()?.per_unit()),
+        };
+        let Some(objective) = objective else {
+            self.tally.broken(&[ENDS]);
+            return;
+        };
         let at = self.best.partition_point(|found| (found.objective, found.place) < (objective, place));
         self.best.insert(at, Found { objective, place, run: *run });
         self.best.truncate(self.keep);
