@@ -52,9 +52,7 @@ struct Beside {
 pub(super) fn arguments(target: Target, plan: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     printed(&plan.beside, printer, || match &plan.file {
         Some(file) => text(target, file, &plan.beside.options(None)),
-        None => {
-            Ok(interchange::import(target, Given::Words(&plan.words), &plan.beside.options(None))?)
-        }
+        None => Ok(interchange::import(target, Given::Words(&plan.words), &plan.beside.options(None))?),
     })
 }
 

@@ -53,7 +53,7 @@ fn copies(_: &[&str], settings: Lookup<'_>) -> Option<Json> {
 fn buffers(settings: Lookup<'_>) -> Option<Json> {
     let of = |key: &str| settings(&format!("@zero_optimization.offload_optimizer.{key}"));
     let is_ahead = ["pipeline_read", "pipeline_write"].iter().any(|key| of(key) == Some("true".into()));
-    settings("techniques.zero_infinity.states").filter(|_| is_ahead).map_or(Some(Json::Null), |_| {
-        Some(of("buffer_count").unwrap_or_else(|| Json::from(BUFFERS)))
-    })
+    settings("techniques.zero_infinity.states")
+        .filter(|_| is_ahead)
+        .map_or(Some(Json::Null), |_| Some(of("buffer_count").unwrap_or_else(|| Json::from(BUFFERS))))
 }

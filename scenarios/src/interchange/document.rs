@@ -46,11 +46,14 @@ impl Reader {
             Ok(other) => {
                 let at = other.map_or(0, |value| value.start());
                 let problem = Problem::new(self.places.at(at), "the text is not a JSON object");
-                self.problems.push(problem.help("give a configuration: `{ \"train_batch_size\": 256, ... }`"));
+                self.problems
+                    .push(problem.help("give a configuration: `{ \"train_batch_size\": 256, ... }`"));
             }
             Err(error) => {
-                let problem = Problem::new(self.places.at(error.range().start), error.kind().to_string());
-                self.problems.push(problem.help("the file is JSON; it may have comments and trailing commas"));
+                let problem =
+                    Problem::new(self.places.at(error.range().start), uncapped(&error.kind().to_string()));
+                self.problems
+                    .push(problem.help("the file is JSON; it may have comments and trailing commas"));
             }
         }
     }
@@ -72,7 +75,10 @@ impl Reader {
 
     fn value(&mut self, path: &str, mark: Mark, value: &ast::Value<'_>) {
         let words = |values: &[ast::Value<'_>]| -> Vec<Word> {
-            values.iter().map(|value| Word::placed(&json_word(value), self.places.at(value.start()))).collect()
+            values
+                .iter()
+                .map(|value| Word::placed(&json_word(value), self.places.at(value.start())))
+                .collect()
         };
         let values = match value {
             ast::Value::Object(object) => return self.object(path, object),
@@ -124,6 +130,12 @@ impl Reader {
         };
         self.keys.push(Given { written: path.to_owned(), name: path.to_owned(), mark, values });
     }
+}
+
+/// A sentence as a part of another.
+fn uncapped(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }
 
 fn joined(above: &str, key: &str) -> String {

@@ -12,7 +12,7 @@ use super::reading::Reading;
 use super::rules::{Written, plain};
 use super::shell::Word;
 use super::tree::{Said, at, differences, resolved as settings_of};
-use crate::experiment::{Experiment, Resolved, is_below};
+use crate::experiment::{Experiment, Resolved, leads_to};
 use crate::plans;
 use crate::schema::Model;
 use crate::text::problem::{Failure, Problem};
@@ -146,7 +146,7 @@ fn unsaid(target: Target, settings: &Json, written: &[Written], refused: &BTreeS
     for path in beside.chain(refused.iter().copied()) {
         let value = at(settings, path);
         let said = |value| Said { value, mark: source.start(), by: None };
-        reading.settings.retain(|known, _| !is_below(path, known));
+        reading.settings.retain(|known, _| !leads_to(path, known));
         reading.settings.extend(value.map(|value| (path.to_owned(), said(value))));
     }
     let again = match experiment(&reading.settings, target.name, source, sources) {

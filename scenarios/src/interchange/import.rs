@@ -156,7 +156,7 @@ pub fn import(target: Target, given: Given<'_>, options: &Options<'_>) -> Result
         .into_iter()
         .map(|(argument, mark, reason)| Ignored { argument, place: sources.locate(mark), reason })
         .collect();
-    let of = release.map(|release| format!(" {release}, by the names it has")).unwrap_or_default();
+    let of = release.map(|release| format!(", by their names of release {release}")).unwrap_or_default();
     let mut scenario = format!("# {}s of {}{of}.\n", target.form.title(), target.name);
     scenario += &comments(&ignored, &assumed);
     let _ = writeln!(scenario, "name: {}", yaml::scalar(&name));

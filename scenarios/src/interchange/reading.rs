@@ -9,16 +9,13 @@ use super::Target;
 use super::command::{Given as Argument, Launched};
 use super::import::Assumed;
 use super::machine::MACHINE;
-use super::rules::{Meaning, Meant, Row, Rule, Setting, Table, scalar};
+use super::rules::{AUTO, Meaning, Meant, Row, Rule, Setting, Table, scalar};
 use super::shell::Word;
 use super::tree::{Said, Settings, said};
-use crate::experiment::{is_below, setting};
+use crate::experiment::{is_below, leads_to, setting};
 use crate::text::node::shorten;
 use crate::text::problem::Problem;
 use crate::text::source::{Mark, SourceId, Sources};
-
-/// The word by which DeepSpeed leaves a value to its caller.
-const AUTO: &str = "auto";
 
 /// Arguments on their way to settings.
 pub(super) struct Reading<'a> {
@@ -148,7 +145,7 @@ impl<'a> Reading<'a> {
         let there = rule.names.iter().filter_map(|name| all.get(name.as_str()));
         let mut arguments: Vec<&Argument> = there.copied().collect();
         arguments.sort_by_key(|argument| argument.mark);
-        if self.elsewhere.contains(MODEL) && !rule.names.is_empty() && rule.paths().all(is_model) {
+        if self.elsewhere.contains(MODEL) && is_of_model(rule) {
             arguments.iter().for_each(|argument| self.ignore(argument, "an option says the model"));
             return;
         }
@@ -184,13 +181,7 @@ impl<'a> Reading<'a> {
         rule.read(&given, &lookup, self.target.conversions)
     }
 
-    fn take_all(
-        &mut self,
-        meant: Meant<'_>,
-        rule: &Rule,
-        arguments: &[&Argument],
-        automatic: &[&Argument],
-    ) {
+    fn take_all(&mut self, meant: Meant<'_>, rule: &Rule, arguments: &[&Argument], automatic: &[&Argument]) {
         let mut because = None;
         if !automatic.is_empty() {
             let names = automatic.iter().map(|argument| format!("`{}`", argument.written));
@@ -209,7 +200,7 @@ impl<'a> Reading<'a> {
             self.assumed.push(Assumed { setting, value: None, because });
         }
         let (about, note) = meant.note.unwrap_or_default();
-        let is_set = self.elsewhere.iter().any(|set| is_below(about, set) || is_below(set, about));
+        let is_set = self.elsewhere.iter().any(|set| leads_to(about, set) || leads_to(set, about));
         if !note.is_empty() && !is_set && self.assumed.len() == assumed {
             let (setting, because) = (about.to_owned(), note.to_owned());
             self.assumed.push(Assumed { setting, value: None, because });
@@ -239,8 +230,11 @@ impl<'a> Reading<'a> {
         if rule.names.is_empty() {
             return format!("as {} does", self.target.name);
         }
-        let names = rule.names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        format!("no {names}")
+        let is_absent = |name: &&String| {
+            !self.facts.contains_key(*name) && self.table.releases.newest_has(name, self.table)
+        };
+        let names: Vec<String> = rule.names.iter().filter(is_absent).map(|it| format!("`{it}`")).collect();
+        format!("no {}", names.join(", "))
     }
 
     /// Lays settings `path=value` over those that arguments say.
@@ -301,10 +295,11 @@ impl<'a> Reading<'a> {
     /// Reports settings that documents of the target never say, and options have not.
     pub(super) fn needed(&mut self) {
         for (path, option) in &self.table.needed {
-            let is_set = self.elsewhere.iter().any(|set| is_below(path, set) || is_below(set, path));
+            let is_set = self.elsewhere.iter().any(|set| leads_to(path, set) || leads_to(set, path));
             if !is_set && said(&self.settings, path).is_none() {
                 let message = format!("documents of {} do not say `{path}`", self.target.name);
-                self.problems.push(Problem::new(self.source.start(), message).help(format!("add `{option}`")));
+                self.problems
+                    .push(Problem::new(self.source.start(), message).help(format!("add `{option}`")));
             }
         }
     }
@@ -323,7 +318,11 @@ impl<'a> Reading<'a> {
         if let Some(first) = paths.first() {
             let noun = self.target.form.noun();
             let message = format!("no {noun} says {}", nearest::list(paths.iter().copied()));
-            let help = format!("add `{}`, or write `--set {first}=VALUE`", shown.join(" "));
+            let shown = shown.join(" ");
+            let help = match shown.trim() {
+                "" => format!("write `--set {first}=VALUE`"),
+                shown => format!("add `{shown}`, or write `--set {first}=VALUE`"),
+            };
             self.problems.push(Problem::new(self.source.start(), message).help(help));
         }
     }
@@ -332,8 +331,10 @@ impl<'a> Reading<'a> {
 /// Settings of an option over those of arguments.
 const MODEL: &str = "model";
 
-fn is_model(path: &str) -> bool {
-    is_below(MODEL, path)
+/// True for a rule whose arguments say nothing but the model.
+fn is_of_model(rule: &Rule) -> bool {
+    let mut paths = rule.paths().peekable();
+    !rule.names.is_empty() && paths.peek().is_some() && paths.all(|path| is_below(MODEL, path))
 }
 
 impl Argument {
@@ -374,8 +375,6 @@ fn contradiction(rule: &Rule, arguments: &[&Argument]) -> Option<Problem> {
             shorten(&(argument.written.clone() + &values.collect::<String>())).clone()
         })
         .collect();
-    let rows: Vec<String> =
-        rule.rows.iter().filter(|row| !row.arguments.is_empty()).map(Row::shown).collect();
     let message = match &names[..] {
         [only] => format!("`{only}` is not understood"),
         several => format!("{} do not go together", nearest::list(several.iter().map(String::as_str))),
@@ -383,5 +382,9 @@ fn contradiction(rule: &Rule, arguments: &[&Argument]) -> Option<Problem> {
     let (first, rest) = arguments.split_first()?;
     let problem = Problem::new(first.mark, message);
     let problem = rest.iter().fold(problem, |problem, argument| problem.note(argument.mark, ""));
-    Some(problem.help(format!("write {}", rows.join("\nor "))))
+    let mut ways = rule.shown();
+    if is_of_model(rule) && arguments.len() == rule.names.len() {
+        ways.push("another model by `--model NAME`".to_owned());
+    }
+    Some(problem.help(format!("write {}", ways.join("\nor "))))
 }

@@ -62,6 +62,11 @@ impl Releases {
         Some(&release.name)
     }
 
+    /// True if the newest release has a key of this name.
+    pub(super) fn newest_has(&self, name: &str, table: &Table) -> bool {
+        self.0.first().is_none_or(|newest| self.has(newest, name, table))
+    }
+
     /// True if a release has a key of this name.
     fn has(&self, release: &Release, name: &str, table: &Table) -> bool {
         if release.renamed.contains_key(name) || release.only.contains(name) {

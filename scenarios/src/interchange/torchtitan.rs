@@ -38,14 +38,14 @@ fn conversions(name: &str) -> Option<Conversion> {
         }),
         "accumulate" => read_only(accumulate),
         "local" => Conversion { words: local_word, value: |_, _| None },
-        "chunks" => read_only(|_, settings| chunks(settings).map(Json::from)),
+        "chunks" => read_only(|_, settings| chunks(settings, false).map(Json::from)),
         "stages" => read_only(|_, settings| stages(settings)),
         "split" => read_only(split),
         "first" => Conversion { words: |layers, _| one(&less(layers)?.0), value: |_, _| None },
         "last" => Conversion { words: |layers, _| one(&less(layers)?.1), value: |_, _| None },
         "per_stage" => Conversion { words: per_stage_word, value: |_, _| None },
         "replicate" => Conversion { words: |_, settings| one(&copies(settings)?.0), value: data },
-        "shard" => Conversion { words: |_, settings| one(&copies(settings)?.1), value: data },
+        "shard" => Conversion { words: shard_word, value: data },
         "sharding" => read_only(|_, settings| Some(Json::from(sharding(settings)))),
         "group" => read_only(group),
         "anything" => read_only(|_, _| Some(Json::Null)),
@@ -83,7 +83,9 @@ fn micro(settings: Lookup<'_>) -> Option<u64> {
     }
     if settings("@release").is_some_and(|release| release == "0.0") {
         let said = settings("@experimental.pipeline_parallel_microbatches");
-        let all_stages = || degree(settings, "parallelism.pipeline").checked_mul(chunks(settings)?);
+        let all_stages = || {
+            degree(settings, "parallelism.pipeline").checked_mul(chunks(settings, has_one_chunk(settings))?)
+        };
         let pieces = said.map_or_else(all_stages, |count| count.as_u64()).filter(|pieces| *pieces > 0)?;
         return local.is_multiple_of(pieces).then(|| local / pieces);
     }
@@ -108,10 +110,13 @@ fn local_word(accumulate: &Json, settings: Lookup<'_>) -> Option<Vec<String>> {
     one(&accumulate.as_u64()?.checked_mul(setting(settings, "training.micro_batch")?)?)
 }
 
+/// True for schedules whose stages have one chunk each.
+fn has_one_chunk(settings: Lookup<'_>) -> bool {
+    settings("parallelism.schedule").is_none_or(|schedule| schedule == "1f1b" || schedule == "gpipe")
+}
+
 /// Chunks of each stage: as many as layers of a stage ask for, or two where a schedule has several.
-fn chunks(settings: Lookup<'_>) -> Option<u64> {
-    let schedule = settings("parallelism.schedule").or_else(|| settings("parallelism.schedule.interleaved"));
-    let is_single = schedule.is_none_or(|schedule| schedule == "1f1b" || schedule == "gpipe");
+fn chunks(settings: Lookup<'_>, is_single: bool) -> Option<u64> {
     let per_stage = settings("@parallelism.pipeline_parallel_layers_per_stage");
     let Some(per_stage) = per_stage else { return Some(if is_single { 1 } else { CHUNKS }) };
     let per_stage = per_stage.as_u64().filter(|layers| *layers > 0)?;
@@ -136,7 +141,7 @@ fn stages(settings: Lookup<'_>) -> Option<Json> {
     if pipeline == 1 {
         return Some(Json::Null);
     }
-    let parts = pipeline.checked_mul(chunks(settings)?)?;
+    let parts = pipeline.checked_mul(chunks(settings, has_one_chunk(settings))?)?;
     let layers = layers(settings)?;
     let dealt = if settings("@release").is_some_and(|release| release == "0.0") {
         dealt_before(layers, parts)?
@@ -223,6 +228,14 @@ fn copies(settings: Lookup<'_>) -> Option<(u64, u64)> {
     let Some(group) = setting(settings, "parallelism.sharding_group") else { return Some((1, copies)) };
     let share = group / degree(settings, "parallelism.context");
     (share > 0 && copies.is_multiple_of(share)).then(|| (copies / share, share))
+}
+
+/// Copies that share; of one copy those that are left, since 1 says that none share.
+fn shard_word(_: &Json, settings: Lookup<'_>) -> Option<Vec<String>> {
+    let (_, shards) = copies(settings)?;
+    let is_shared = settings("parallelism.sharding").is_some_and(|sharding| sharding != "none");
+    let is_alone = shards == 1 && is_shared && degree(settings, "parallelism.context") == 1;
+    if is_alone { one(&"-1") } else { one(&shards) }
 }
 
 /// Copies of the model; null where they are those that the machine holds.

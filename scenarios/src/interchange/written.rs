@@ -33,8 +33,9 @@ impl Exported {
                 self.target.name
             );
             let keys = self.arguments.iter().map(|line| format!("  {}", line.words[0])).collect();
-            let beside = self.beside_lines("Not in it, but in the training program or the launcher");
-            head + &aligned(keys, &self.arguments) + &beside
+            let beside = self.beside.iter().map(|beside| format!("  {}\n", beside.comment()));
+            let title = "In the training program or its launcher:\n";
+            head + &aligned(keys, &self.arguments) + title + &beside.collect::<String>()
         })
     }
 
@@ -102,8 +103,7 @@ impl Exported {
 /// Lines, each with the settings that it says behind it.
 fn aligned(lines: Vec<String>, arguments: &[Line]) -> String {
     let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
-    let comment =
-        |line: &Line| line.settings.iter().map(Origin::comment).collect::<Vec<_>>().join("; ");
+    let comment = |line: &Line| line.settings.iter().map(Origin::comment).collect::<Vec<_>>().join("; ");
     lines
         .iter()
         .zip(arguments)

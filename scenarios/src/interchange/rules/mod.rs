@@ -50,7 +50,7 @@ use serde_json::{Map, Value as Json};
 
 use pattern::{Argument, Expected, Pattern, arguments};
 
-pub(super) use pattern::is_name;
+pub(super) use pattern::{AUTO, is_name};
 pub(super) use table::{Meaning, Table};
 pub(super) use values::{plain, same, scalar};
 
@@ -125,7 +125,8 @@ impl Rule {
     pub(super) fn obstacle(&self, settings: Lookup<'_>) -> &str {
         let rows = self.rows.iter().filter(|row| !row.reads_only);
         let nearest = rows.min_by_key(|row| row.mismatches(settings).count());
-        let mismatch = nearest.and_then(|row| row.mismatches(settings).next());
+        let is_setting = |path: &&str| !path.starts_with('@');
+        let mismatch = nearest.and_then(|row| row.mismatches(settings).find(is_setting));
         mismatch.or_else(|| self.paths().find(|path| settings(path).is_some())).unwrap_or_default()
     }
 
@@ -155,10 +156,18 @@ impl Rule {
         }))
     }
 
+    /// Its rows as somebody would write them: those that an export has, or else all.
+    pub(super) fn shown(&self) -> Vec<String> {
+        let rows = || self.rows.iter().filter(|row| !row.arguments.is_empty());
+        let written: Vec<String> = rows().filter(|row| !row.reads_only).map(Row::shown).collect();
+        let mut shown = if written.is_empty() { rows().map(Row::shown).collect() } else { written };
+        shown.dedup();
+        shown
+    }
+
     /// Paths of the settings that it writes.
     pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
-        let written =
-            |(path, expected): &'_ (String, Expected)| !expected.is_condition() && !path.is_empty();
+        let written = |(path, expected): &'_ (String, Expected)| !expected.is_condition() && !path.is_empty();
         let settings = self.rows.iter().flat_map(|row| &row.settings);
         settings.filter(move |setting| written(setting)).map(|(path, _)| path.as_str())
     }

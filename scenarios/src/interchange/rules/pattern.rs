@@ -7,6 +7,9 @@ use serde_json::{Map, Value as Json};
 use super::values::{same_word, scalar};
 use super::{Conversions, Lookup};
 
+/// The word by which DeepSpeed leaves a value to its caller: no value that a hole could take.
+pub(in crate::interchange) const AUTO: &str = "auto";
+
 /// An argument and patterns of its values.
 #[derive(Debug)]
 pub(in crate::interchange) struct Argument {
@@ -56,6 +59,7 @@ impl Argument {
             left = rest;
             match pattern {
                 Pattern::Word(word) => (same_word(now[0], word)).then_some(())?,
+                _ if now == [AUTO] => return None,
                 Pattern::Example(_) => {}
                 Pattern::Hole { name, conversion, .. } => bind(
                     name,
@@ -163,4 +167,3 @@ impl Expected {
         }
     }
 }
-

@@ -341,7 +341,13 @@ fn swap(settings: &[&str]) -> Simulation {
 /// What the script is asked where there is no GPU.
 fn on_cpu(asks: &Asks) -> serde_json::Value {
     let mut question = serde_json::to_value(asks).unwrap();
-    for (name, value) in [("device", json!("cpu")), ("samples", json!(4)), ("steps", json!(4)), ("stretch_s", json!(0)), ("warm_up", json!(1))] {
+    for (name, value) in [
+        ("device", json!("cpu")),
+        ("samples", json!(4)),
+        ("steps", json!(4)),
+        ("stretch_s", json!(0)),
+        ("warm_up", json!(1)),
+    ] {
         question[name] = value;
     }
     question
