@@ -20,7 +20,7 @@ fn table() -> &'static Table {
 
 /// Gradients of a bucket by default (`reduce_bucket_size`).
 const BUCKET: u64 = 500_000_000;
-/// Groups of states in host memory by default, where they are read or written ahead (`buffer_count`).
+/// Groups of states in host memory by default, where they are read ahead (`buffer_count`).
 const BUFFERS: u64 = 4;
 
 fn conversions(name: &str) -> Option<Conversion> {

@@ -6,7 +6,6 @@ use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, ast, parse_to_ast};
 use toml_edit::{Document, Item, Key, TableLike};
 
-use super::Form;
 use super::command::Given;
 use super::rules::scalar;
 use super::shell::Word;
@@ -14,17 +13,20 @@ use crate::text::node::shorten;
 use crate::text::problem::Problem;
 use crate::text::source::{Mark, SourceId};
 
-/// Keys of a text with their paths, a list as several values. Keys without a value are left out.
+/// Keys of JSON with their paths, a list as several values. Keys without a value are left out.
 ///
 /// # Errors
-/// Where the text is not of this form, and which key it has twice.
-pub(super) fn keys(form: Form, text: &str, source: SourceId) -> Result<Vec<Given>, Vec<Problem>> {
-    let mut reader = Reader { places: Places::new(text, source), keys: Vec::new(), problems: Vec::new() };
-    match form {
-        Form::Toml => reader.toml(text),
-        Form::Json | Form::Arguments => reader.json(text),
-    }
-    if reader.problems.is_empty() { Ok(reader.keys) } else { Err(reader.problems) }
+/// Where the text is not JSON, and which keys it has twice.
+pub(super) fn json(text: &str, source: SourceId) -> Result<Vec<Given>, Vec<Problem>> {
+    Reader::new(text, source).keys(|reader| reader.json(text))
+}
+
+/// Keys of TOML with their paths, a list as several values.
+///
+/// # Errors
+/// Where the text is not TOML, and lists of sections.
+pub(super) fn toml(text: &str, source: SourceId) -> Result<Vec<Given>, Vec<Problem>> {
+    Reader::new(text, source).keys(|reader| reader.toml(text))
 }
 
 struct Reader {
@@ -34,6 +36,15 @@ struct Reader {
 }
 
 impl Reader {
+    fn new(text: &str, source: SourceId) -> Self {
+        Self { places: Places::new(text, source), keys: Vec::new(), problems: Vec::new() }
+    }
+
+    fn keys(mut self, read: impl FnOnce(&mut Self)) -> Result<Vec<Given>, Vec<Problem>> {
+        read(&mut self);
+        if self.problems.is_empty() { Ok(self.keys) } else { Err(self.problems) }
+    }
+
     fn json(&mut self, text: &str) {
         let options = ParseOptions {
             allow_single_quoted_strings: false,
@@ -95,10 +106,11 @@ impl Reader {
             Err(error) => {
                 let at = error.span().map_or(0, |span| span.start);
                 let message = error.message().lines().next().unwrap_or("this is not TOML").to_owned();
-                let problem = Problem::new(self.places.at(at), message);
-                self.problems.push(problem.help(
-                    "the file is TOML, as torchtitan reads it up to 0.2; later releases have Python instead",
-                ));
+                let help = match message.contains("duplicate") {
+                    true => "remove one of the two",
+                    false => "the file is TOML, as torchtitan reads it up to 0.2; later releases have Python",
+                };
+                self.problems.push(Problem::new(self.places.at(at), message).help(help));
             }
         }
     }

@@ -183,8 +183,12 @@ fn text(target: Target, given: Given<'_>, sources: &mut Sources) -> Result<Text,
                 let help = "a configuration has a few KiB";
                 return Err(vec![Problem::new(source.start(), message).help(help)]);
             }
-            if target.form != Form::Arguments {
-                let arguments = document::keys(target.form, text, source)?;
+            let document = match target.form {
+                Form::Arguments => None,
+                Form::Json => Some(document::json(text, source)?),
+                Form::Toml => Some(document::toml(text, source)?),
+            };
+            if let Some(arguments) = document {
                 let launched = Launched::default();
                 return Ok(Text { name: name.to_owned(), source, arguments, launched, branch: None });
             }

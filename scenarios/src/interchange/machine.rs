@@ -47,7 +47,7 @@ pub(super) fn machine(
 /// GPUs of the machine that is given, as far as it is a node of the catalogue or nodes of one kind.
 pub(super) fn gpus(options: &Options<'_>) -> Option<u64> {
     let machine: Json = serde_yaml::from_str(options.machine?).ok()?;
-    let named = |node: &Json| node.as_str().or(node.get("name")?.as_str()).and_then(gpus_of_node);
+    let named = |node: &Json| node.as_str().or_else(|| node.get("name")?.as_str()).and_then(gpus_of_node);
     let Some(cluster) = machine.get("cluster") else {
         return named(machine.get("node").unwrap_or(&machine));
     };

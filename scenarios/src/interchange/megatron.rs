@@ -63,7 +63,7 @@ fn ffn(_: &[&str], settings: Lookup<'_>) -> Option<Json> {
     if let Some(ffn) = settings("model.transformer.ffn") {
         return Some(ffn);
     }
-    let hidden = setting(settings, "model.transformer.hidden")?;
+    let Some(hidden) = setting(settings, "model.transformer.hidden") else { return Some(Json::Null) };
     let has_gate = settings("model.transformer.mlp")? == "swiglu";
     let width = hidden.checked_mul(4)?;
     Some(Json::from(if has_gate { width.checked_mul(2)? / 3 / 64 * 64 } else { width }))
@@ -97,7 +97,7 @@ fn frequency(words: &[&str], settings: Lookup<'_>) -> Option<Json> {
     (dense.checked_add(rest) == Some(layers)).then(|| Json::from(dense))
 }
 
-/// Chunks of a stage with so many layers each.
+/// Chunks of each stage, by the number of layers of a chunk.
 fn chunks(words: &[&str], settings: Lookup<'_>) -> Option<Json> {
     let stages = setting(settings, "parallelism.pipeline").unwrap_or(1);
     let round = count(words)?.checked_mul(stages).filter(|layers| *layers > 0)?;

@@ -28,6 +28,7 @@ mod tree;
 mod written;
 
 use rules::{Conversions, Table};
+use serde::{Serialize, Serializer};
 
 pub use export::{Exported, Line, export};
 pub use import::{Assumed, Given, Ignored, Imported, Options, Understood, import};
@@ -57,6 +58,12 @@ impl Target {
 
     fn table(self) -> &'static Table {
         (self.table)()
+    }
+}
+
+impl Serialize for Target {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name)
     }
 }
 

@@ -189,16 +189,17 @@ impl<'a> Reading<'a> {
             let names = names.collect::<Vec<_>>().join(", ");
             because = Some(format!("{names} {verb} `auto`"));
         }
-        let assumed = self.assumed.len();
+        let (assumed, mut left) = (self.assumed.len(), Vec::new());
         let note = meant.note.map(|(_, note)| note.to_owned());
         for setting in meant.settings {
             self.take(setting, rule, arguments, because.as_ref().or(note.as_ref()));
         }
-        if let Some(because) = because.filter(|_| self.assumed.len() == assumed) {
-            let setting = rule.paths().next().unwrap_or_default().to_owned();
-            let because = format!("{because}: left to other settings");
-            self.assumed.push(Assumed { setting, value: None, because });
+        for argument in automatic.iter().filter(|_| self.assumed.len() == assumed) {
+            let setting = rule.path_of(&argument.name).unwrap_or(&argument.written).to_owned();
+            let because = format!("`{}` is `auto`: left to other settings", argument.written);
+            left.push(Assumed { setting, value: None, because });
         }
+        self.assumed.append(&mut left);
         let (about, note) = meant.note.unwrap_or_default();
         let is_set = self.elsewhere.iter().any(|set| leads_to(about, set) || leads_to(set, about));
         if !note.is_empty() && !is_set && self.assumed.len() == assumed {
@@ -227,14 +228,14 @@ impl<'a> Reading<'a> {
 
     /// The reason for a default.
     fn absent(&self, rule: &Rule) -> String {
-        if rule.names.is_empty() {
-            return format!("as {} does", self.target.name);
-        }
         let is_absent = |name: &&String| {
             !self.facts.contains_key(*name) && self.table.releases.newest_has(name, self.table)
         };
         let names: Vec<String> = rule.names.iter().filter(is_absent).map(|it| format!("`{it}`")).collect();
-        format!("no {}", names.join(", "))
+        match &names[..] {
+            [] => format!("as {} does", self.target.name),
+            names => format!("no {}", names.join(", ")),
+        }
     }
 
     /// Lays settings `path=value` over those that arguments say.

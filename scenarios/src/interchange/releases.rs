@@ -17,9 +17,8 @@ use crate::text::problem::Problem;
 pub(super) struct Releases(Vec<Release>);
 
 /// Names of a release that differ from those of the newest.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[derive(Default)]
 pub(super) struct Release {
     /// As in the tags of its repository.
     pub(super) name: String,
@@ -38,7 +37,7 @@ impl Releases {
     }
 
     /// The release with most of the names that are given, the newest of several. Keys get their
-    /// names of the newest release; those that the release does not have are taken out and reported.
+    /// names of the newest release; keys that the release does not have are removed and reported.
     pub(super) fn recognise(
         &self,
         keys: &mut Vec<Given>,

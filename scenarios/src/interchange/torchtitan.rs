@@ -165,6 +165,9 @@ fn dealt(layers: u64, parts: u64, first: u64, last: u64) -> Option<Vec<u64>> {
         return None;
     }
     let (each, more) = (all / parts, all % parts);
+    if first.max(last) > each {
+        return None;
+    }
     let part = |at: u64| {
         let weight = if at == 0 { first } else { 0 } + if at + 1 == parts { last } else { 0 };
         (each + u64::from(at < more)).checked_sub(weight)
@@ -184,7 +187,7 @@ fn dealt_before(layers: u64, parts: u64) -> Option<Vec<u64>> {
     Some(dealt)
 }
 
-/// Layers between split points, `layers.8`; none: as without them.
+/// Layers between split points, `layers.8`. Without any: as without the key.
 fn split(words: &[&str], settings: Lookup<'_>) -> Option<Json> {
     if words.is_empty() {
         return stages(settings);
@@ -259,10 +262,12 @@ fn degrees(settings: Lookup<'_>) -> Option<(u64, Option<u64>)> {
 fn sharding(settings: Lookup<'_>) -> &'static str {
     let shares = degrees(settings).is_none_or(|(_, shards)| shards != Some(1));
     let always = settings("@parallelism.fsdp_reshard_after_forward").is_some_and(|when| when == "always");
-    match () {
-        () if !shares && degree(settings, "parallelism.context") == 1 => "none",
-        () if degree(settings, "parallelism.pipeline") > 1 && !always => "optimizer",
-        () => "parameters",
+    if !shares && degree(settings, "parallelism.context") == 1 {
+        "none"
+    } else if degree(settings, "parallelism.pipeline") > 1 && !always {
+        "optimizer"
+    } else {
+        "parameters"
     }
 }
 
@@ -305,7 +310,7 @@ mod tests {
             let (first, last) = less(&json!(layers)).expect("weights");
             assert_eq!(dealt(64, 8, first, last), Some(layers));
         }
-        assert_eq!(less(&json!([1, 30, 1])), None);
+        assert_eq!(less(&json!([1, 30, 2, 9])), None);
     }
 
     #[test]

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value as Json};
 
+use super::Form;
 use super::export::{Exported, Line, Origin};
 use super::rules::{Table, scalar};
 use super::shell::quoted;
-use super::{Form, Target};
 
 impl Exported {
     /// The text that the target reads, each line with the settings that it says, where its form has
@@ -32,22 +32,23 @@ impl Exported {
                  --deepspeed --deepspeed_config FILE\n",
                 self.target.name
             );
-            let keys = self.arguments.iter().map(|line| format!("  {}", line.words[0])).collect();
+            let keys: Vec<String> =
+                self.arguments.iter().map(|line| format!("  {}", line.words[0])).collect();
             let beside = self.beside.iter().map(|beside| format!("  {}\n", beside.comment()));
             let title = "In the training program or its launcher:\n";
-            head + &aligned(keys, &self.arguments) + title + &beside.collect::<String>()
+            head + &aligned(&keys, &self.arguments) + title + &beside.collect::<String>()
         })
     }
 
     fn script(&self) -> String {
         let [per_node, nodes] = self.gpus;
         let line = |line: &Line| line.words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
-        let lines = self.arguments.iter().map(|it| format!("  {}", line(it))).collect();
+        let lines: Vec<String> = self.arguments.iter().map(|it| format!("  {}", line(it))).collect();
         format!(
             "# Arguments of {}, for example:\n\
              # torchrun --nproc-per-node {per_node} --nnodes {nodes} pretrain_gpt.py \"${{ARGS[@]}}\"\nARGS=(\n{})\n{}",
             self.target.name,
-            aligned(lines, &self.arguments),
+            aligned(&lines, &self.arguments),
             self.beside_lines("# Not an argument")
         )
     }
@@ -76,7 +77,8 @@ impl Exported {
                 self.arguments.iter().filter(|line| key(line).0 == section).cloned().collect();
             // JSON's scalars and lists of them are TOML's.
             let shown = |line: &Line| format!("{} = {}", key(line).1, value(line, self.target.table()));
-            text += &aligned(of_section.iter().map(shown).collect(), &of_section);
+            let lines: Vec<String> = of_section.iter().map(shown).collect();
+            text += &aligned(&lines, &of_section);
         }
         text + "\n" + &self.beside_lines("# Not a key")
     }
@@ -101,7 +103,7 @@ impl Exported {
 }
 
 /// Lines, each with the settings that it says behind it.
-fn aligned(lines: Vec<String>, arguments: &[Line]) -> String {
+fn aligned(lines: &[String], arguments: &[Line]) -> String {
     let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
     let comment = |line: &Line| line.settings.iter().map(Origin::comment).collect::<Vec<_>>().join("; ");
     lines
@@ -133,11 +135,5 @@ impl Origin {
     fn comment(&self) -> String {
         let origin = self.origin.replace(['\n', '\r'], " ");
         format!("{}, {origin}", self.path)
-    }
-}
-
-impl serde::Serialize for Target {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name)
     }
 }

@@ -35,7 +35,8 @@
 //! | `*` | anything |
 //!
 //! A value that a conversion gives as null is not said. Conditions and conversions look up settings,
-//! and behind an `@` facts of an import: `@release`, `@gpus`, and values of arguments, `@training.steps`.
+//! and behind an `@` facts of an import: `@release`, `@gpus`, and values of arguments. A row whose
+//! conversions give nothing does not hold.
 //! `note` is the reason for settings that an import assumes, or how they differ from the target.
 
 mod pattern;
@@ -165,6 +166,22 @@ impl Rule {
         shown
     }
 
+    /// Path of the setting that an argument says by its value.
+    pub(super) fn path_of(&self, name: &str) -> Option<&str> {
+        self.rows.iter().find_map(|row| {
+            let argument = row.arguments.iter().find(|argument| argument.name == name)?;
+            let bound = |wanted: &str| {
+                let is_bound =
+                    |it: &&(String, Expected)| matches!(&it.1, Expected::Bound(by) if by == wanted);
+                row.settings.iter().find(is_bound).map(|(path, _)| path.as_str())
+            };
+            argument.values.iter().find_map(|pattern| match pattern {
+                Pattern::Hole { name, .. } => bound(name),
+                Pattern::Word(_) | Pattern::Example(_) => None,
+            })
+        })
+    }
+
     /// Paths of the settings that it writes.
     pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
         let written = |(path, expected): &'_ (String, Expected)| !expected.is_condition() && !path.is_empty();
@@ -261,6 +278,14 @@ impl Row {
             })?;
         }
         let first = self.arguments.first().and_then(|argument| position(&argument.name));
+        let computed = |(path, expected): &(String, Expected)| match expected {
+            Expected::Computed(name) => {
+                let value = (conversions(name)?.value)(&[], settings)?;
+                Some((!value.is_null()).then(|| Setting { path: path.clone(), value, argument: None }))
+            }
+            _ => Some(None),
+        };
+        let computed: Vec<Option<Setting>> = self.settings.iter().map(computed).collect::<Option<_>>()?;
         let say = |(path, expected): &(String, Expected)| {
             let (value, argument) = match expected {
                 Expected::Bound(name) => {
@@ -269,12 +294,13 @@ impl Row {
                 }
                 Expected::Literal(value) => (value.clone(), first),
                 Expected::Map => (Json::Object(Map::new()), first),
-                Expected::Computed(name) => ((conversions(name)?.value)(&[], settings)?, None),
                 _ => return None,
             };
             (!value.is_null()).then(|| Setting { path: path.clone(), value, argument })
         };
-        let settings = self.settings.iter().filter_map(say).collect();
+        let said =
+            self.settings.iter().zip(computed).filter_map(|(it, computed)| computed.or_else(|| say(it)));
+        let settings = said.collect();
         let is_said = |(_, expected): &&(String, Expected)| !expected.is_condition();
         let about = self.settings.iter().find(is_said).map_or("", |(path, _)| path);
         Some(Meant { settings, note: self.note.as_deref().map(|note| (about, note)) })
