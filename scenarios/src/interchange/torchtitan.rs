@@ -142,7 +142,8 @@ fn stages(settings: Lookup<'_>) -> Option<Json> {
         return Some(Json::Null);
     }
     let parts = pipeline.checked_mul(chunks(settings, has_one_chunk(settings))?)?;
-    let layers = layers(settings)?;
+    // A model that is not known is reported by itself.
+    let Some(layers) = layers(settings) else { return Some(Json::Null) };
     let dealt = if settings("@release").is_some_and(|release| release == "0.0") {
         dealt_before(layers, parts)?
     } else {
