@@ -1,4 +1,4 @@
-//! `foretrain export`: a plan as the arguments of a training framework.
+//! `foretrain export`: a plan as the arguments or the document of a training framework.
 
 use clap::ValueEnum;
 use scenarios::interchange::{self, Target};
@@ -22,7 +22,7 @@ pub(super) struct Arguments {
     /// The variant; the first if not given
     #[arg(long, value_name = "NAME")]
     variant: Option<String>,
-    /// Form of the answer: a Bash array, or JSON
+    /// Form of the answer: the text that the framework reads, or JSON
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: Format,
 }
@@ -32,6 +32,10 @@ pub(super) struct Arguments {
 enum Framework {
     /// Megatron-LM: a Bash array of arguments
     Megatron,
+    /// DeepSpeed: its JSON configuration; which setting each key says is on standard error
+    Deepspeed,
+    /// torchtitan: the TOML file of a job
+    Torchtitan,
 }
 
 /// Prints the arguments of one run; over a sweep the first whose sizes multiply.
@@ -45,10 +49,15 @@ fn exported(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     let (_, resolved) = show::first_run(&experiment, variant)?;
     let target = match arguments.to {
         Framework::Megatron => Target::MEGATRON,
+        Framework::Deepspeed => Target::DEEPSPEED,
+        Framework::Torchtitan => Target::TORCHTITAN,
     };
     let exported = interchange::export(&experiment, &resolved, target)?;
     match arguments.format {
-        Format::Table => printer.print(&exported.script()),
+        Format::Table => {
+            exported.origins().into_iter().for_each(|origins| printer.tell(&origins));
+            printer.print(&exported.text())
+        }
         Format::Json => printer.print(&json(&exported)),
     }
 }

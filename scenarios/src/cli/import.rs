@@ -1,5 +1,5 @@
 //! `foretrain import`: a profiler's trace as it is understood, and its steps replayed; or the
-//! arguments of a training framework as a scenario.
+//! arguments or the document of a training framework as a scenario.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -36,6 +36,10 @@ enum Source {
     Chakra(Trace),
     /// Arguments of Megatron-LM, or a launch script, as a scenario
     Megatron(import_plan::Arguments),
+    /// A JSON configuration of DeepSpeed, which may have comments and `auto`, as a scenario
+    Deepspeed(import_plan::Document),
+    /// A TOML file of a torchtitan job as a scenario
+    Torchtitan(import_plan::Document),
 }
 
 /// A trace, and changes of it.
@@ -67,7 +71,9 @@ pub(super) fn import(arguments: &Arguments, printer: &Printer) -> Result<Exit, T
                 |file| chakra::read(file).map(chakra::Graph::traced).map_err(|error| error.to_string());
             replayed(trace, graph, printer)
         }
-        Source::Megatron(plan) => import_plan::import(Target::MEGATRON, plan, printer),
+        Source::Megatron(plan) => import_plan::arguments(Target::MEGATRON, plan, printer),
+        Source::Deepspeed(plan) => import_plan::document(Target::DEEPSPEED, plan, printer),
+        Source::Torchtitan(plan) => import_plan::document(Target::TORCHTITAN, plan, printer),
     }
 }
 

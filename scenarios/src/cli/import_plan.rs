@@ -1,4 +1,5 @@
-//! `foretrain import megatron`: the arguments of a training framework as a scenario.
+//! `foretrain import megatron`, `deepspeed` and `torchtitan`: a plan of a training framework as a
+//! scenario.
 
 use scenarios::interchange::{self, Given, Options, Target};
 
@@ -16,7 +17,27 @@ pub(super) struct Arguments {
     /// The arguments themselves, after `--`
     #[arg(last = true, value_name = "ARGUMENT")]
     words: Vec<String>,
-    /// The machine: a node of `foretrain list machines`, of which the launcher says how many there are, or the setting
+    #[command(flatten)]
+    beside: Beside,
+}
+
+/// A document, and what it does not say.
+#[derive(Debug, clap::Args)]
+pub(super) struct Document {
+    /// The configuration, or `-` for standard input
+    file: String,
+    /// The model: a transformer of `foretrain list models`, or the setting `model` as YAML; over that
+    /// of the file
+    #[arg(long, value_name = "NAME|YAML")]
+    model: Option<String>,
+    #[command(flatten)]
+    beside: Beside,
+}
+
+/// Settings beside a plan.
+#[derive(Debug, clap::Args)]
+struct Beside {
+    /// The machine: a node of `foretrain list machines`, of which there are as many as the plan needs, or the setting
     /// `machine` as YAML
     #[arg(long, value_name = "NAME|YAML")]
     machine: Option<String>,
@@ -27,22 +48,41 @@ pub(super) struct Arguments {
     format: Format,
 }
 
-/// Prints the scenario, with what was ignored and assumed in comments.
-pub(super) fn import(target: Target, arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
-    imported(target, arguments, printer).or_else(|trouble| Ok(trouble.report(printer, arguments.format)))
+/// Prints the scenario of arguments, with what was ignored and assumed in comments.
+pub(super) fn arguments(target: Target, plan: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    printed(&plan.beside, printer, || match &plan.file {
+        Some(file) => text(target, file, &plan.beside.options(None)),
+        None => Ok(interchange::import(target, Given::Words(&plan.words), &plan.beside.options(None))?),
+    })
 }
 
-fn imported(target: Target, arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
-    let options = Options { machine: arguments.machine.as_deref(), set: &arguments.changes.set };
-    let imported = match &arguments.file {
-        Some(file) => {
-            let (name, text) = input::text(file)?;
-            interchange::import(target, Given::Text { name: &name, text: &text }, &options)?
-        }
-        None => interchange::import(target, Given::Words(&arguments.words), &options)?,
-    };
-    match arguments.format {
-        Format::Table => printer.print(&imported.scenario),
-        Format::Json => printer.print(&json(&imported)),
+/// Prints the scenario of a document.
+pub(super) fn document(target: Target, plan: &Document, printer: &Printer) -> Result<Exit, Trouble> {
+    let options = plan.beside.options(plan.model.as_deref());
+    printed(&plan.beside, printer, || text(target, &plan.file, &options))
+}
+
+fn text(target: Target, file: &str, options: &Options<'_>) -> Result<interchange::Imported, Trouble> {
+    let (name, text) = input::text(file)?;
+    Ok(interchange::import(target, Given::Text { name: &name, text: &text }, options)?)
+}
+
+fn printed(
+    beside: &Beside,
+    printer: &Printer,
+    import: impl Fn() -> Result<interchange::Imported, Trouble>,
+) -> Result<Exit, Trouble> {
+    match import() {
+        Ok(imported) => match beside.format {
+            Format::Table => printer.print(&imported.scenario),
+            Format::Json => printer.print(&json(&imported)),
+        },
+        Err(trouble) => Ok(trouble.report(printer, beside.format)),
+    }
+}
+
+impl Beside {
+    fn options<'a>(&'a self, model: Option<&'a str>) -> Options<'a> {
+        Options { machine: self.machine.as_deref(), model, set: &self.changes.set }
     }
 }

@@ -5,10 +5,13 @@ use super::shell::{Command, Script, Word};
 use crate::text::problem::Problem;
 use crate::text::source::{Mark, SourceId};
 
-/// An argument as it is given.
+/// An argument as it is given, or a key of a document.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
+    /// Name in the table.
     pub(super) name: String,
+    /// Name in the text, which an older release may have had.
+    pub(super) written: String,
     pub(super) mark: Mark,
     pub(super) values: Vec<Word>,
 }
@@ -18,6 +21,14 @@ pub(super) struct Given {
 pub(super) struct Training {
     pub(super) arguments: Vec<Given>,
     pub(super) launcher: Vec<Given>,
+}
+
+/// Processes that a launcher starts, as far as it says so.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Launched {
+    /// On each node.
+    pub(super) per_node: Option<u64>,
+    pub(super) nodes: Option<u64>,
 }
 
 /// Finds the command that trains: the one Python program that has one of the `known` arguments. In
@@ -85,7 +96,7 @@ fn given(words: &[Word], source: SourceId) -> Result<Vec<Given>, Problem> {
                     Some((name, value)) => (name.text(), vec![value]),
                     None => (text, Vec::new()),
                 };
-                found.push(Given { name, mark, values: value });
+                found.push(Given { written: name.clone(), name, mark, values: value });
             }
             Some(last) => last.values.push(word.clone()),
             None => {
@@ -101,14 +112,14 @@ fn given(words: &[Word], source: SourceId) -> Result<Vec<Given>, Problem> {
     Ok(found)
 }
 
-/// Processes that a launcher starts on each node, and nodes.
-pub(super) fn launched(launcher: &[Given]) -> (Option<u64>, Option<u64>) {
+/// Processes that a launcher starts.
+pub(super) fn launched(launcher: &[Given]) -> Launched {
     let number = |names: [&str; 3]| {
         let given = launcher.iter().rev().find(|given| names.contains(&given.name.as_str()))?;
         given.values.first()?.text().parse::<u64>().ok().filter(|number| *number > 0)
     };
-    (
-        number(["--nproc_per_node", "--nproc-per-node", "--num_gpus"]),
-        number(["--nnodes", "--num_nodes", "--num-nodes"]),
-    )
+    Launched {
+        per_node: number(["--nproc_per_node", "--nproc-per-node", "--num_gpus"]),
+        nodes: number(["--nnodes", "--num_nodes", "--num-nodes"]),
+    }
 }

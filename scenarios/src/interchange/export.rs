@@ -1,18 +1,18 @@
 //! From a plan to arguments.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::Target;
 use super::command::Given as Argument;
-use super::import::{Reading, experiment};
+use super::import::experiment;
+use super::reading::Reading;
 use super::rules::{Written, plain};
-use super::shell::{Word, quoted};
+use super::shell::Word;
 use super::tree::{Said, at, differences, resolved as settings_of};
-use crate::experiment::{Experiment, Resolved};
+use crate::experiment::{Experiment, Resolved, leads_to};
 use crate::plans;
 use crate::schema::Model;
 use crate::text::problem::{Failure, Problem};
@@ -21,8 +21,8 @@ use crate::text::source::Sources;
 /// Arguments that say a plan.
 #[derive(Clone, Debug, Serialize)]
 pub struct Exported {
-    /// Name of the target.
-    pub target: &'static str,
+    /// The target.
+    pub target: Target,
     /// GPUs of a node, and nodes.
     pub gpus: [u64; 2],
     /// The arguments, one a line.
@@ -57,16 +57,20 @@ pub fn export(experiment: &Experiment, resolved: &Resolved, target: Target) -> R
     let refuse = |problems| Failure::new(experiment.sources().clone(), problems);
     if !matches!(resolved.scenario.model, Model::Transformer(_)) {
         let path = resolved.scenario.model.path();
-        let message = format!("{} trains transformers, not `{path}`", target.name);
+        let message = format!("plans of transformers are exported to {}, not of `{path}`", target.name);
         let help = "write the model as `model: { transformer: ... }`";
         return Err(refuse(vec![Problem::new(experiment.mark(resolved, path), message).help(help)]));
     }
     let table = target.table();
     let settings = settings_of(resolved, table);
-    let lookup = |path: &str| at(&settings, path);
+    let lookup = |path: &str| match path {
+        "@release" => table.releases.newest().map(Json::from),
+        path => at(&settings, path),
+    };
     let refusal = |path: &str, help: &str| {
         let value = lookup(path).as_ref().and_then(plain).map(|value| format!(": {value}"));
-        let message = format!("{} has no argument for `{path}{}`", target.name, value.unwrap_or_default());
+        let (noun, value) = (target.form.noun(), value.unwrap_or_default());
+        let message = format!("{} has no {noun} for `{path}{value}`", target.name);
         Problem::new(experiment.mark(resolved, path), message).help(help)
     };
     let (mut written, mut problems, mut refused) = (Vec::new(), Vec::new(), BTreeSet::new());
@@ -100,7 +104,7 @@ pub fn export(experiment: &Experiment, resolved: &Resolved, target: Target) -> R
     };
     let is_written = |path: &&String| at(&settings, path).is_some() && origin(path).origin != "default";
     Ok(Exported {
-        target: target.name,
+        target,
         gpus: gpus(resolved),
         arguments: written.into_iter().map(line).collect(),
         beside: table.beside.iter().filter(is_written).map(origin).collect(),
@@ -124,8 +128,10 @@ fn unsaid(target: Target, settings: &Json, written: &[Written], refused: &BTreeS
     let source = sources.add(target.name, "");
     let mut reading = Reading::new(target, source, &[]);
     reading.elsewhere = refused.iter().map(|path| (*path).to_owned()).collect();
+    reading.fact("release", table.releases.newest().map(Json::from));
     let argument = |written: &Written| Argument {
         name: written.name.clone(),
+        written: written.name.clone(),
         mark: source.start(),
         values: written.values.iter().map(|value| Word::alone(value, 1)).collect(),
     };
@@ -140,7 +146,7 @@ fn unsaid(target: Target, settings: &Json, written: &[Written], refused: &BTreeS
     for path in beside.chain(refused.iter().copied()) {
         let value = at(settings, path);
         let said = |value| Said { value, mark: source.start(), by: None };
-        reading.settings.shift_remove(path);
+        reading.settings.retain(|known, _| !leads_to(path, known));
         reading.settings.extend(value.map(|value| (path.to_owned(), said(value))));
     }
     let again = match experiment(&reading.settings, target.name, source, sources) {
@@ -163,38 +169,4 @@ fn gpus(resolved: &Resolved) -> [u64; 2] {
         let per_node = u64::from(machine.gpus_per_node()).max(1);
         [per_node, u64::from(machine.gpus()).div_ceil(per_node)]
     })
-}
-
-impl Exported {
-    /// A Bash array of the arguments, each with the settings that it says.
-    pub fn script(&self) -> String {
-        let [per_node, nodes] = self.gpus;
-        let mut text = format!(
-            "# Arguments of {}, for example:\n\
-             # torchrun --nproc-per-node {per_node} --nnodes {nodes} pretrain_gpt.py \"${{ARGS[@]}}\"\nARGS=(\n",
-            self.target
-        );
-        let line = |line: &Line| line.words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
-        let lines: Vec<String> = self.arguments.iter().map(line).collect();
-        let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
-        for (line, Line { settings, .. }) in lines.iter().zip(&self.arguments) {
-            let _ = writeln!(
-                text,
-                "  {line:width$}  # {}",
-                settings.iter().map(Origin::comment).collect::<Vec<_>>().join("; ")
-            );
-        }
-        text.push_str(")\n");
-        for beside in &self.beside {
-            let _ = writeln!(text, "# Not an argument: {}", beside.comment());
-        }
-        text
-    }
-}
-
-impl Origin {
-    fn comment(&self) -> String {
-        let origin = self.origin.replace(['\n', '\r'], " ");
-        format!("{}, {origin}", self.path)
-    }
 }

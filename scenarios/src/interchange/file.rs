@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 
 use super::import::{Assumed, Ignored};
 use super::rules::plain;
 use super::tree::{Said, Settings};
-use crate::experiment::leads_to;
+use crate::experiment::{is_below, leads_to};
 use crate::text::source::{Mark, Sources};
 use crate::text::yaml;
 
@@ -33,7 +33,11 @@ pub(super) fn comments(ignored: &[Ignored], assumed: &[Assumed]) -> String {
 pub(super) fn written(settings: &Settings, sources: &Sources) -> String {
     let mut lines: Vec<(String, String)> = Vec::new();
     let mut open: Vec<&str> = Vec::new();
-    let mut ordered: Vec<(&String, &Said)> = settings.iter().collect();
+    // A map of which parts are said is where they are.
+    let is_empty = |said: &Said| said.value.as_object().is_some_and(Map::is_empty);
+    let is_above = |path: &str| settings.keys().any(|known| is_below(path, known));
+    let is_line = |(path, said): &(&String, &Said)| !(is_empty(said) && is_above(path));
+    let mut ordered: Vec<(&String, &Said)> = settings.iter().filter(is_line).collect();
     ordered.sort_by_cached_key(|(path, _)| order(path, settings));
     for (path, said) in ordered {
         let keys: Vec<&str> = path.split('.').collect();

@@ -4,12 +4,12 @@ use std::sync::LazyLock;
 
 use serde_json::{Value as Json, json};
 
-use super::Target;
-use super::rules::{Conversion, Lookup, Table, plain, scalar};
-use crate::schema::{Bytes, Share};
+use super::conversions::{GRADIENTS, SHARE, ToValue, ToWords, count, one, setting};
+use super::rules::{Conversion, Lookup, Table, scalar};
+use super::{Form, Target};
 
 /// Arguments of `pretrain_gpt.py`.
-pub(super) const MEGATRON: Target = Target { name: "Megatron-LM", table, conversions };
+pub(super) const MEGATRON: Target = Target { name: "Megatron-LM", form: Form::Arguments, table, conversions };
 
 fn table() -> &'static Table {
     static TABLE: LazyLock<Table> = LazyLock::new(|| {
@@ -38,19 +38,16 @@ const OFFLOADED: [(&str, &str); 5] = [
     ("moe-activation", "moe_act"),
 ];
 
-type ToWords = fn(&Json, Lookup<'_>) -> Option<Vec<String>>;
-type ToValue = fn(&[&str], Lookup<'_>) -> Option<Json>;
-
 fn conversions(name: &str) -> Option<Conversion> {
     let (words, value): (ToWords, ToValue) = match name {
         "ffn" => (|_, _| None, ffn),
         "window" => (window_word, window),
         "frequency" => (frequency_word, frequency),
-        "share" => (share_word, |words, _| number(words).map(Json::from)),
+        "share" => return Some(SHARE),
         "chunks" => (|_, _| None, chunks),
         "layout" => (layout_word, layout),
         "tensor" => (|_, _| None, tensor),
-        "gradients" => (gradients_word, gradients),
+        "gradients" => return Some(GRADIENTS),
         "kept" => (kept_word, kept),
         "recomputed" => {
             (|value, _| modules_words(value, &RECOMPUTED), |words, _| modules(words, &RECOMPUTED))
@@ -61,28 +58,12 @@ fn conversions(name: &str) -> Option<Conversion> {
     Some(Conversion { words, value })
 }
 
-fn one(word: &impl ToString) -> Option<Vec<String>> {
-    Some(vec![word.to_string()])
-}
-
-fn setting(settings: Lookup<'_>, path: &str) -> Option<u64> {
-    settings(path)?.as_u64()
-}
-
-fn count(words: &[&str]) -> Option<u64> {
-    words.first()?.parse().ok()
-}
-
-fn number(words: &[&str]) -> Option<f64> {
-    words.first()?.parse().ok().filter(|number: &f64| number.is_finite())
-}
-
 /// Width of the MLP without `--ffn-hidden-size`: as many parameters with a gate as without.
 fn ffn(_: &[&str], settings: Lookup<'_>) -> Option<Json> {
     if let Some(ffn) = settings("model.transformer.ffn") {
         return Some(ffn);
     }
-    let hidden = setting(settings, "model.transformer.hidden")?;
+    let Some(hidden) = setting(settings, "model.transformer.hidden") else { return Some(Json::Null) };
     let has_gate = settings("model.transformer.mlp")? == "swiglu";
     let width = hidden.checked_mul(4)?;
     Some(Json::from(if has_gate { width.checked_mul(2)? / 3 / 64 * 64 } else { width }))
@@ -116,12 +97,7 @@ fn frequency(words: &[&str], settings: Lookup<'_>) -> Option<Json> {
     (dense.checked_add(rest) == Some(layers)).then(|| Json::from(dense))
 }
 
-/// A share as a decimal number.
-fn share_word(share: &Json, _: Lookup<'_>) -> Option<Vec<String>> {
-    one(&Share::parse(&plain(share)?).ok()?.as_f64())
-}
-
-/// Chunks of a stage with so many layers each.
+/// Chunks of each stage, by the number of layers of a chunk.
 fn chunks(words: &[&str], settings: Lookup<'_>) -> Option<Json> {
     let stages = setting(settings, "parallelism.pipeline").unwrap_or(1);
     let round = count(words)?.checked_mul(stages).filter(|layers| *layers > 0)?;
@@ -157,28 +133,6 @@ fn layers_of_stage(stage: &str) -> Option<u64> {
 fn tensor(words: &[&str], settings: Lookup<'_>) -> Option<Json> {
     let tensor = setting(settings, "parallelism.tensor").unwrap_or(1);
     (count(words)? == tensor).then(|| Json::from(tensor))
-}
-
-/// Gradients of a bucket, which scenarios measure in bytes.
-fn gradients_word(bucket: &Json, settings: Lookup<'_>) -> Option<Vec<String>> {
-    let (bytes, each) = (Bytes::parse(bucket.as_str()?).ok()?.bytes(), gradient_bytes(settings));
-    bytes.is_multiple_of(each).then(|| vec![(bytes / each).to_string()])
-}
-
-fn gradients(words: &[&str], settings: Lookup<'_>) -> Option<Json> {
-    let bytes = count(words)?.checked_mul(gradient_bytes(settings))?;
-    let text = match bytes % 1_000_000 {
-        0 => format!("{} MB", bytes / 1_000_000),
-        _ => format!("{bytes} B"),
-    };
-    Some(Json::from(text))
-}
-
-/// Bytes of a gradient: 4 where they are summed in fp32.
-fn gradient_bytes(settings: Lookup<'_>) -> u64 {
-    let mixed = settings("training.precision").is_none_or(|precision| precision != "fp32");
-    let single = !mixed || setting(settings, "memory.bytes_per_parameter") == Some(18);
-    if single { 4 } else { 2 }
 }
 
 /// Layers that leave, of which scenarios say how many stay.

@@ -1,4 +1,4 @@
-//! Plans as the arguments of training frameworks, and back.
+//! Plans as the arguments or documents of training frameworks, and back.
 //!
 //! ```text
 //! scenario --export--> arguments, each with the setting that it says
@@ -11,15 +11,24 @@
 //! which is refused by name.
 
 mod command;
+mod conversions;
+mod deepspeed;
+mod document;
 mod export;
 mod file;
 mod import;
+mod machine;
 mod megatron;
+mod reading;
+mod releases;
 mod rules;
 mod shell;
+mod torchtitan;
 mod tree;
+mod written;
 
 use rules::{Conversions, Table};
+use serde::{Serialize, Serializer};
 
 pub use export::{Exported, Line, export};
 pub use import::{Assumed, Given, Ignored, Imported, Options, Understood, import};
@@ -29,6 +38,7 @@ pub use shell::quoted;
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     name: &'static str,
+    form: Form,
     table: fn() -> &'static Table,
     conversions: Conversions,
 }
@@ -36,6 +46,10 @@ pub struct Target {
 impl Target {
     /// Megatron-LM, by the arguments of its training programs.
     pub const MEGATRON: Self = megatron::MEGATRON;
+    /// DeepSpeed, by its JSON configuration.
+    pub const DEEPSPEED: Self = deepspeed::DEEPSPEED;
+    /// Torchtitan, by the TOML file of a job.
+    pub const TORCHTITAN: Self = torchtitan::TORCHTITAN;
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -47,6 +61,42 @@ impl Target {
     }
 }
 
+impl Serialize for Target {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name)
+    }
+}
+
+/// Form in which a framework is told a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Arguments of a command.
+    Arguments,
+    /// JSON with comments.
+    Json,
+    /// TOML.
+    Toml,
+}
+
+impl Form {
+    fn noun(self) -> &'static str {
+        if self == Self::Arguments { "argument" } else { "key" }
+    }
+
+    fn a_noun(self) -> &'static str {
+        if self == Self::Arguments { "an argument" } else { "a key" }
+    }
+
+    fn title(self) -> &'static str {
+        if self == Self::Arguments { "Argument" } else { "Key" }
+    }
+
+    /// True if the value `auto` leaves a key to the caller, as Hugging Face's Trainer reads JSON.
+    fn has_auto(self) -> bool {
+        self == Self::Json
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,16 +104,23 @@ mod tests {
 
     #[test]
     fn tables_name_settings_and_conversions_that_there_are() {
-        let table = Target::MEGATRON.table();
-        let is_setting = |path: &str| Shape::scenario().at(&path.split('.').collect::<Vec<_>>()).is_some();
-        let of_rules = table.rules.iter().flat_map(rules::Rule::paths);
-        let paths = of_rules.chain(table.beside.iter().chain(&table.spelled).map(String::as_str));
-        for path in paths.chain(table.absent.keys().map(String::as_str)) {
-            assert!(is_setting(path), "{path}");
-        }
-        for rule in &table.rules {
-            for name in rule.conversions() {
-                assert!((Target::MEGATRON.conversions)(name).is_some(), "{name}");
+        for target in [Target::MEGATRON, Target::DEEPSPEED, Target::TORCHTITAN] {
+            let table = target.table();
+            let is_setting =
+                |path: &str| Shape::scenario().at(&path.split('.').collect::<Vec<_>>()).is_some();
+            let of_rules = table.rules.iter().flat_map(rules::Rule::paths);
+            let paths = of_rules.chain(table.beside.iter().chain(&table.spelled).map(String::as_str));
+            let paths = paths.chain(table.needed.keys().map(String::as_str));
+            for path in paths.chain(table.absent.keys().map(String::as_str)) {
+                assert!(is_setting(path), "{path}");
+            }
+            for rule in &table.rules {
+                for name in rule.conversions() {
+                    assert!((target.conversions)(name).is_some(), "{name}");
+                }
+            }
+            for key in table.texts.iter().chain(&table.lists) {
+                assert!(table.meaning(key).is_some(), "{key}");
             }
         }
     }

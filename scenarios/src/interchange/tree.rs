@@ -20,10 +20,14 @@ pub(super) struct Said {
 /// Settings by path, in the order of the table.
 pub(super) type Settings = IndexMap<String, Said>;
 
-/// The value at a path: what is said, or a map where something below is.
+/// The value at a path: what is said of it or above it, or a map where something below is.
 pub(super) fn said(settings: &Settings, path: &str) -> Option<Json> {
+    let above = || {
+        let above = path.rmatch_indices('.').map(|(end, _)| (&path[..end], &path[end + 1..]));
+        above.into_iter().find_map(|(above, below)| at(&settings.get(above)?.value, below))
+    };
     let map = || settings.keys().any(|known| is_below(path, known)).then(|| Json::Object(JsonMap::new()));
-    settings.get(path).map(|said| said.value.clone()).or_else(map)
+    settings.get(path).map(|said| said.value.clone()).or_else(above).or_else(map)
 }
 
 /// The tree of a file with these settings.

@@ -54,7 +54,7 @@ pub use tensors::tensors;
 pub struct Options {
     /// The root of all randomness.
     pub seed: u64,
-    /// Simulations at a time; none: one per processor.
+    /// Simulations at a time. `None`: one for each processor.
     pub jobs: Option<usize>,
     /// Only these variants; empty: all.
     pub variants: Vec<String>,

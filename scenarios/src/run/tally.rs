@@ -52,7 +52,7 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// Adds the same so many times.
+    /// Adds a share several times.
     pub(super) fn add(&mut self, times: u64, Self { count, bytes }: Self) {
         self.count += times * count;
         self.bytes += times * bytes;

@@ -45,6 +45,179 @@ torchrun pretrain_gpt.py \\
     --recompute-granularity full --recompute-method uniform --recompute-num-layers 4 --quick
 ";
 
+/// A configuration in the style of the documentation of Transformers.
+const DEEPSPEED: &str = r#"{
+    // Left to the Trainer.
+    "bf16": { "enabled": "auto" },
+    "optimizer": { "type": "AdamW", "params": { "lr": "auto", "weight_decay": "auto" } },
+    "zero_optimization": {
+        "stage": 2,
+        "offload_optimizer": { "device": "cpu", "pin_memory": true },
+        "overlap_comm": true,
+        "contiguous_gradients": true,
+        "reduce_bucket_size": 5e8,
+    },
+    "gradient_accumulation_steps": 4,
+    "gradient_clipping": "auto",
+    "train_batch_size": 128,
+    "train_micro_batch_size_per_gpu": "auto",
+    "curriculum_learning": { "enabled": false }
+}
+"#;
+
+/// A configuration with one mistake of each kind.
+const WRONG_DEEPSPEED: &str = r#"{
+    "train_micro_batch_size_per_gpu": "many",
+    "bf16": { "enabled": true }, "fp16": { "enabled": true },
+    "zero_optimisation": { "stage": 2 },
+    "zero_optimization": { "stage": 5, "cpu_offload": true, "zero_quantized_weights": true }
+}
+"#;
+
+/// A job in the style of torchtitan's own.
+const JOB: &str = r#"[job]
+description = "Llama 3 405B training"
+
+[model]
+name = "llama3"
+flavor = "405B"
+converters = ["float8"]
+
+[training]
+local_batch_size = 8
+seq_len = 8192
+steps = 3000
+
+[parallelism]
+data_parallel_shard_degree = 8
+tensor_parallel_degree = 8
+enable_async_tensor_parallel = true
+pipeline_parallel_degree = 8
+pipeline_parallel_schedule = "Interleaved1F1B"
+
+[activation_checkpoint]
+mode = "full" # ["none", "selective", "full"]
+
+[compile]
+enable = true
+components = ["model", "loss"]
+
+[quantize.linear.float8]
+filter_fqns = ["output"]
+"#;
+
+/// A job with names before release 0.1.
+const OLD_JOB: &str = r#"[model]
+name = "llama3"
+flavor = "8B"
+
+[training]
+batch_size = 1
+seq_len = 8192
+data_parallel_replicate_degree = 2
+data_parallel_shard_degree = -1
+compile = true
+
+[experimental]
+context_parallel_degree = 2
+"#;
+
+/// A job with one mistake of each kind.
+const WRONG_JOB: &str = r#"[model]
+name = "llama3"
+flavor = "13B"
+converters = ["mx"]
+
+[training]
+local_batch_size = 2
+batch_size = 2
+seq_length = 4096
+
+[parallelism]
+tensor_parallel_degree = 2
+pipeline_parallel_degree = 2
+pipeline_parallel_schedule = "DualPipeV"
+disable_loss_parallel = true
+
+[compile]
+enable = true
+"#;
+
+/// A plan that torchtitan can run.
+const PLAN: &str = "name: Llama 3 8B
+machine: { cluster: { node: dgx-h100, count: 4 } }
+model: { transformer: { preset: llama-3-8b } }
+training: { global_batch: 64, micro_batch: 1, sequence: 8192 }
+software: { attention: flash, layers: torchtitan, cross_entropy: operators, compile: true }
+parallelism:
+  sharding: optimizer
+  overlap_gradient_reduce: {}
+  overlap_parameter_gather: {}
+  pipeline: 4
+  stage_layers: [8, 9, 8, 7]
+techniques: { recompute: { every: 2 } }
+";
+
+#[test]
+fn documents_are_exported() {
+    let sandbox = Sandbox::new("export-document");
+    sandbox.write("plan.yaml", PLAN);
+    assert_session!(
+        "export-document",
+        sandbox.session(&[
+            "export zero3-sharded --to deepspeed --variant zero-1",
+            "export zero3-sharded --to deepspeed --variant zero-2",
+            "export zero-infinity-nvme --to deepspeed",
+            "export plan.yaml --to torchtitan",
+            "export bpipe-gpt3-96b --to torchtitan --variant bpipe",
+        ])
+    );
+    let json = sandbox.run("export plan.yaml --to torchtitan --format json").json();
+    assert_eq!(json["arguments"][0]["settings"][0]["path"], "model.transformer.preset");
+    sandbox.write("job.toml", sandbox.run("export plan.yaml --to torchtitan").out);
+    sandbox.write("again.yaml", sandbox.run("import torchtitan job.toml --machine dgx-h100").out);
+    let (there, back) = ("export plan.yaml --to torchtitan", "export again.yaml --to torchtitan");
+    let keys = |command: &str| -> Vec<String> {
+        let lines = sandbox.run(command).out;
+        let lines = lines.lines().filter(|line| !line.starts_with('#'));
+        lines.map(|line| line.split('#').next().unwrap_or_default().trim_end().to_owned()).collect()
+    };
+    assert_eq!(keys(there), keys(back));
+}
+
+#[test]
+fn documents_are_imported() {
+    let sandbox = Sandbox::new("import-document");
+    sandbox.write("ds.json", DEEPSPEED);
+    sandbox.write("wrong.json", WRONG_DEEPSPEED);
+    sandbox.write("twice.json", "{ \"train_batch_size\": 8,\n  \"train_batch_size\": 16 }\n");
+    sandbox.write("broken.json", "{ \"train_batch_size\": [8,\n");
+    sandbox.write("job.toml", JOB);
+    sandbox.write("old.toml", OLD_JOB);
+    sandbox.write("wrong.toml", WRONG_JOB);
+    sandbox.write("twice.toml", "[model]\nname = \"llama3\"\nname = \"llama2\"\n");
+    let known = "--machine dgx-a100-80g --model llama-2-7b --set training.sequence=4096";
+    assert_session!(
+        "import-document",
+        sandbox.session(&[
+            &format!("import deepspeed ds.json {known}"),
+            "import deepspeed ds.json",
+            &format!("import deepspeed wrong.json {known}"),
+            &format!("import deepspeed twice.json {known}"),
+            &format!("import deepspeed broken.json {known}"),
+            "import deepspeed ds.json --machine dgx-a100-80g --model llama-2-7 --set training.sequence=4096",
+            "import torchtitan job.toml --machine dgx-h100",
+            "import torchtitan old.toml --machine dgx-h100",
+            "import torchtitan wrong.toml --machine dgx-h100",
+            "import torchtitan twice.toml --machine dgx-h100",
+        ])
+    );
+    let json = sandbox.run("import torchtitan old.toml --machine dgx-h100 --format json").json();
+    assert_eq!(json["release"], "0.0");
+    sandbox.write("plan.yaml", json["scenario"].as_str().expect("a scenario"));
+    assert_eq!(sandbox.run("check plan.yaml").exit, 0);
+}
+
 #[test]
 fn plans_are_exported() {
     let sandbox = Sandbox::new("export");

@@ -115,6 +115,13 @@ impl Word {
         Self { letters, begun: true, start: Some(place(0)), unknown: None }
     }
 
+    /// A word of another text.
+    pub(super) fn placed(text: &str, mark: Mark) -> Self {
+        let place = Place { line: mark.line, column: mark.column };
+        let letters = text.chars().map(|char| Letter { char, place }).collect();
+        Self { letters, begun: true, start: Some(place), unknown: None }
+    }
+
     pub(super) fn text(&self) -> String {
         self.letters.iter().map(|letter| letter.char).collect()
     }

@@ -4,9 +4,12 @@
 //!
 //! ```yaml
 //! - "--num-layers {n}": { model.transformer.layers: "{n}" }
+//! - "zero_optimization.stage=1": { parallelism.sharding: optimizer }
 //! - "--sequence-parallel": { parallelism.sequence_parallel: true }
 //!   "": { parallelism.sequence_parallel: "~false" }
 //! ```
+//!
+//! A list of settings stands for as many rows with the same arguments.
 //!
 //! An export takes the first row whose settings are those of the plan, an import the row whose
 //! arguments are those that are given, neither more nor fewer. Arguments that contradict each other
@@ -19,6 +22,7 @@
 //! | `{_=0.01}` | any value; an export writes this one |
 //! | `< ` at the beginning | only an import reads the row |
 //! | ` + ` | an export writes what follows, an import does without |
+//! | `key=` | a key of a document; without a value: an empty list |
 //!
 //! | in a value | meaning |
 //! |---|---|
@@ -29,15 +33,27 @@
 //! | `=path` | equal to another setting |
 //! | `!conversion` | a value that an import computes from other settings |
 //! | `*` | anything |
+//!
+//! A value that a conversion gives as null is not said. Conditions and conversions look up settings,
+//! and behind an `@` facts of an import: `@release`, `@gpus`, and values of arguments. A row whose
+//! conversions give nothing does not hold.
+//! `note` is the reason for settings that an import assumes, or how they differ from the target.
+
+mod pattern;
+mod table;
+mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-use crate::schema::same_meaning;
+use pattern::{Argument, Expected, Pattern, arguments};
+
+pub(super) use pattern::{AUTO, is_name};
+pub(super) use table::{Meaning, Table};
+pub(super) use values::{plain, same, scalar};
 
 /// Settings by path; `None`: absent.
 pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<Json>;
@@ -48,71 +64,6 @@ pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<Json>;
 pub(super) struct Conversion {
     pub(super) words: fn(&Json, Lookup<'_>) -> Option<Vec<String>>,
     pub(super) value: fn(&[&str], Lookup<'_>) -> Option<Json>,
-}
-
-/// The rules of a target, and all names of its arguments.
-#[derive(Debug, Deserialize)]
-#[serde(try_from = "Document")]
-pub(super) struct Table {
-    pub(super) rules: Vec<Rule>,
-    /// Settings that describe where and how a plan is simulated; a target has no word for them.
-    pub(super) beside: Vec<String>,
-    /// Settings whose meaning other settings of a resolved scenario spell out.
-    pub(super) spelled: Vec<String>,
-    /// Values that absent settings mean.
-    pub(super) absent: BTreeMap<String, Json>,
-    /// Arguments by name.
-    pub(super) names: BTreeMap<String, Meaning>,
-}
-
-/// Effect of an argument on a scenario.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Meaning {
-    /// Settings, by a rule.
-    Settings,
-    /// None, for this reason.
-    Ignored(String),
-    /// The step changes in a way that scenarios cannot say; with a remedy.
-    Unsupported(String),
-    /// Another release has it; with a remedy.
-    OtherRelease(String),
-}
-
-/// A table as it is written; names are without dashes.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Document {
-    rules: Vec<Rule>,
-    beside: Vec<String>,
-    spelled: Vec<String>,
-    absent: BTreeMap<String, Json>,
-    ignored: IndexMap<String, Vec<String>>,
-    unsupported: IndexMap<String, String>,
-    renamed: IndexMap<String, String>,
-}
-
-impl TryFrom<Document> for Table {
-    type Error = String;
-
-    fn try_from(document: Document) -> Result<Self, String> {
-        let Document { rules, beside, spelled, absent, ignored, unsupported, renamed } = document;
-        let of_rules = rules.iter().flat_map(|rule| &rule.names);
-        let of_rules = of_rules.map(|name| (name.clone(), Meaning::Settings));
-        let ignored = ignored.into_iter().flat_map(|(reason, names)| {
-            names.into_iter().map(move |name| (name, Meaning::Ignored(reason.clone())))
-        });
-        let unsupported = unsupported.into_iter().map(|(name, remedy)| (name, Meaning::Unsupported(remedy)));
-        let renamed = renamed.into_iter().map(|(name, remedy)| (name, Meaning::OtherRelease(remedy)));
-        let dashed = ignored.chain(unsupported).chain(renamed);
-        let dashed = dashed.map(|(name, meaning)| (format!("--{name}"), meaning));
-        let mut names = BTreeMap::new();
-        for (name, meaning) in of_rules.chain(dashed) {
-            if names.insert(name.clone(), meaning).is_some() {
-                return Err(format!("`{name}` is there twice"));
-            }
-        }
-        Ok(Self { rules, beside, spelled, absent, names })
-    }
 }
 
 /// Rows, of which one holds.
@@ -134,34 +85,8 @@ pub(super) struct Row {
     with: Vec<Argument>,
     settings: Vec<(String, Expected)>,
     pub(super) reads_only: bool,
-}
-
-/// An argument and patterns of its values.
-#[derive(Debug)]
-pub(super) struct Argument {
-    pub(super) name: String,
-    values: Vec<Pattern>,
-}
-
-#[derive(Debug)]
-enum Pattern {
-    Word(String),
-    Example(String),
-    Hole { name: String, conversion: Option<String>, all: bool },
-}
-
-#[derive(Debug)]
-enum Expected {
-    Bound(String),
-    Implied(Json),
-    Condition(Json),
-    ConditionAbsent,
-    Absent,
-    Map,
-    EqualTo(String),
-    Computed(String),
-    Anything,
-    Literal(Json),
+    /// Reason for the settings, or how they differ from what the target does.
+    note: Option<String>,
 }
 
 /// An argument of an export with the settings that it says.
@@ -180,6 +105,14 @@ pub(super) struct Setting {
     pub(super) argument: Option<usize>,
 }
 
+/// Settings that arguments mean.
+#[derive(Debug)]
+pub(super) struct Meant<'r> {
+    pub(super) settings: Vec<Setting>,
+    /// A note, and the setting that it is about.
+    pub(super) note: Option<(&'r str, &'r str)>,
+}
+
 /// Conversions of a target by name.
 pub(super) type Conversions = fn(&str) -> Option<Conversion>;
 
@@ -193,7 +126,8 @@ impl Rule {
     pub(super) fn obstacle(&self, settings: Lookup<'_>) -> &str {
         let rows = self.rows.iter().filter(|row| !row.reads_only);
         let nearest = rows.min_by_key(|row| row.mismatches(settings).count());
-        let mismatch = nearest.and_then(|row| row.mismatches(settings).next());
+        let is_setting = |path: &&str| !path.starts_with('@');
+        let mismatch = nearest.and_then(|row| row.mismatches(settings).find(is_setting));
         mismatch.or_else(|| self.paths().find(|path| settings(path).is_some())).unwrap_or_default()
     }
 
@@ -204,7 +138,7 @@ impl Rule {
         given: &[(&str, Vec<&str>)],
         settings: Lookup<'_>,
         conversions: Conversions,
-    ) -> Option<Vec<Setting>> {
+    ) -> Option<Meant<'_>> {
         self.rows.iter().find_map(|row| row.read(given, settings, conversions))
     }
 
@@ -223,11 +157,34 @@ impl Rule {
         }))
     }
 
+    /// Its rows as somebody would write them: those that an export has, or else all.
+    pub(super) fn shown(&self) -> Vec<String> {
+        let rows = || self.rows.iter().filter(|row| !row.arguments.is_empty());
+        let written: Vec<String> = rows().filter(|row| !row.reads_only).map(Row::shown).collect();
+        let mut shown = if written.is_empty() { rows().map(Row::shown).collect() } else { written };
+        shown.dedup();
+        shown
+    }
+
+    /// Path of the setting that an argument says by its value.
+    pub(super) fn path_of(&self, name: &str) -> Option<&str> {
+        self.rows.iter().find_map(|row| {
+            let argument = row.arguments.iter().find(|argument| argument.name == name)?;
+            let bound = |wanted: &str| {
+                let is_bound =
+                    |it: &&(String, Expected)| matches!(&it.1, Expected::Bound(by) if by == wanted);
+                row.settings.iter().find(is_bound).map(|(path, _)| path.as_str())
+            };
+            argument.values.iter().find_map(|pattern| match pattern {
+                Pattern::Hole { name, .. } => bound(name),
+                Pattern::Word(_) | Pattern::Example(_) => None,
+            })
+        })
+    }
+
     /// Paths of the settings that it writes.
     pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
-        let written = |(path, expected): &'_ (String, Expected)| {
-            !matches!(expected, Expected::Condition(_) | Expected::ConditionAbsent) && !path.is_empty()
-        };
+        let written = |(path, expected): &'_ (String, Expected)| !expected.is_condition() && !path.is_empty();
         let settings = self.rows.iter().flat_map(|row| &row.settings);
         settings.filter(move |setting| written(setting)).map(|(path, _)| path.as_str())
     }
@@ -303,7 +260,7 @@ impl Row {
         given: &[(&str, Vec<&str>)],
         settings: Lookup<'_>,
         conversions: Conversions,
-    ) -> Option<Vec<Setting>> {
+    ) -> Option<Meant<'_>> {
         let position = |name: &str| given.iter().position(|(given, _)| *given == name);
         let holds = |(path, expected): &(String, Expected)| match expected {
             Expected::Condition(wanted) => settings(path).is_none_or(|value| same(&value, wanted)),
@@ -321,6 +278,14 @@ impl Row {
             })?;
         }
         let first = self.arguments.first().and_then(|argument| position(&argument.name));
+        let computed = |(path, expected): &(String, Expected)| match expected {
+            Expected::Computed(name) => {
+                let value = (conversions(name)?.value)(&[], settings)?;
+                Some((!value.is_null()).then(|| Setting { path: path.clone(), value, argument: None }))
+            }
+            _ => Some(None),
+        };
+        let computed: Vec<Option<Setting>> = self.settings.iter().map(computed).collect::<Option<_>>()?;
         let say = |(path, expected): &(String, Expected)| {
             let (value, argument) = match expected {
                 Expected::Bound(name) => {
@@ -329,102 +294,22 @@ impl Row {
                 }
                 Expected::Literal(value) => (value.clone(), first),
                 Expected::Map => (Json::Object(Map::new()), first),
-                Expected::Computed(name) => ((conversions(name)?.value)(&[], settings)?, None),
                 _ => return None,
             };
-            Some(Setting { path: path.clone(), value, argument })
+            (!value.is_null()).then(|| Setting { path: path.clone(), value, argument })
         };
-        Some(self.settings.iter().filter_map(say).collect())
+        let said =
+            self.settings.iter().zip(computed).filter_map(|(it, computed)| computed.or_else(|| say(it)));
+        let settings = said.collect();
+        let is_said = |(_, expected): &&(String, Expected)| !expected.is_condition();
+        let about = self.settings.iter().find(is_said).map_or("", |(path, _)| path);
+        Some(Meant { settings, note: self.note.as_deref().map(|note| (about, note)) })
     }
-}
 
-impl Row {
     /// Its arguments as somebody would write them.
     pub(super) fn shown(&self) -> String {
         self.arguments.iter().map(Argument::shown).collect::<Vec<_>>().join(" ")
     }
-}
-
-impl Argument {
-    /// Binds values to names. `None`: they are not those of the patterns.
-    fn bind<'s>(
-        &'s self,
-        given: &[&str],
-        settings: Lookup<'_>,
-        conversions: Conversions,
-        bind: &mut dyn FnMut(&'s str, Json),
-    ) -> Option<()> {
-        let mut left = given;
-        for pattern in &self.values {
-            let taken = match pattern {
-                Pattern::Hole { all: true, .. } => left.len(),
-                _ => 1,
-            };
-            let (now, rest) = left.split_at_checked(taken)?;
-            left = rest;
-            match pattern {
-                Pattern::Word(word) => (same_word(now[0], word)).then_some(())?,
-                Pattern::Example(_) => {}
-                Pattern::Hole { name, conversion, .. } => bind(
-                    name,
-                    match conversion {
-                        Some(conversion) => (conversions(conversion)?.value)(now, settings)?,
-                        None => scalar(now[0]),
-                    },
-                ),
-            }
-        }
-        left.is_empty().then_some(())
-    }
-
-    fn shown(&self) -> String {
-        let mut shown = self.name.clone();
-        for value in &self.values {
-            let _ = match value {
-                Pattern::Word(word) | Pattern::Example(word) => write!(shown, " {word}"),
-                Pattern::Hole { all: false, .. } => write!(shown, " VALUE"),
-                Pattern::Hole { all: true, .. } => write!(shown, " VALUES"),
-            };
-        }
-        shown
-    }
-}
-
-/// True for values that mean the same: `1`, `1.0` and `100 %`; maps and lists part by part.
-pub(super) fn same(a: &Json, b: &Json) -> bool {
-    match (a, b) {
-        (Json::Object(first), Json::Object(second)) => {
-            first.len() == second.len()
-                && first.iter().all(|(key, a)| second.get(key).is_some_and(|b| same(a, b)))
-        }
-        (Json::Array(first), Json::Array(second)) => {
-            first.len() == second.len() && first.iter().zip(second).all(|(a, b)| same(a, b))
-        }
-        _ => a == b || plain(a).zip(plain(b)).is_some_and(|(a, b)| same_meaning(&a, &b)),
-    }
-}
-
-/// True for equal words and equal numbers (`0` and `0.0`).
-fn same_word(a: &str, b: &str) -> bool {
-    let equal = |a: f64, b: f64| a.total_cmp(&b).is_eq();
-    a == b || a.parse().ok().zip(b.parse().ok()).is_some_and(|(a, b)| equal(a, b))
-}
-
-/// A scalar as a word.
-pub(super) fn plain(value: &Json) -> Option<String> {
-    match value {
-        Json::String(text) => Some(text.clone()),
-        Json::Number(number) => Some(number.to_string()),
-        Json::Bool(value) => Some(value.to_string()),
-        Json::Null | Json::Array(_) | Json::Object(_) => None,
-    }
-}
-
-/// A word as the scalar that it looks like.
-pub(super) fn scalar(word: &str) -> Json {
-    let integer = word.parse::<i64>().map(Json::from).ok();
-    let float = || word.parse::<f64>().ok().filter(|number| number.is_finite()).map(Json::from);
-    integer.or_else(float).unwrap_or_else(|| Json::from(word))
 }
 
 impl TryFrom<IndexMap<String, Json>> for Rule {
@@ -432,8 +317,16 @@ impl TryFrom<IndexMap<String, Json>> for Rule {
 
     fn try_from(mut written: IndexMap<String, Json>) -> Result<Self, String> {
         let remedy = written.shift_remove("remedy").and_then(|text| plain(&text));
-        let rows = written.into_iter().map(|(key, settings)| Row::parse(&key, settings));
-        let rows: Vec<Row> = rows.collect::<Result<_, _>>()?;
+        let mut rows = Vec::new();
+        for (key, settings) in written {
+            let several = match settings {
+                Json::Array(several) => several,
+                one => vec![one],
+            };
+            for settings in several {
+                rows.push(Row::parse(&key, settings)?);
+            }
+        }
         let arguments = rows.iter().flat_map(|row| &row.arguments);
         let names = arguments.map(|argument| argument.name.clone()).collect();
         Ok(Self { rows, names, remedy })
@@ -444,70 +337,12 @@ impl Row {
     fn parse(key: &str, settings: Json) -> Result<Self, String> {
         let (reads_only, key) = key.strip_prefix("< ").map_or((false, key), |key| (true, key));
         let (key, with) = key.split_once(" + ").unwrap_or((key, ""));
-        let Json::Object(settings) = settings else {
+        let Json::Object(mut settings) = settings else {
             return Err(format!("`{key}` means a map of settings"));
         };
+        let note = settings.shift_remove("note").and_then(|note| plain(&note));
         let settings = settings.into_iter().map(|(path, value)| (path, Expected::parse(value))).collect();
-        Ok(Self { arguments: arguments(key)?, with: arguments(with)?, settings, reads_only })
-    }
-}
-
-fn arguments(text: &str) -> Result<Vec<Argument>, String> {
-    let mut arguments: Vec<Argument> = Vec::new();
-    for word in text.split_whitespace() {
-        match arguments.last_mut() {
-            Some(last) if !is_name(word) => last.values.push(Pattern::parse(word)),
-            None if !is_name(word) => return Err(format!("`{word}` belongs to no argument")),
-            _ => arguments.push(Argument { name: word.to_owned(), values: Vec::new() }),
-        }
-    }
-    Ok(arguments)
-}
-
-/// True for the name of an argument, rather than a value.
-pub(super) fn is_name(word: &str) -> bool {
-    word.strip_prefix("--").is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
-}
-
-impl Pattern {
-    fn parse(word: &str) -> Self {
-        let Some(inner) = word.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
-            return Self::Word(word.to_owned());
-        };
-        if let Some(example) = inner.strip_prefix("_=") {
-            return Self::Example(example.to_owned());
-        }
-        let (inner, all) = inner.strip_suffix("...").map_or((inner, false), |inner| (inner, true));
-        let (name, conversion) = match inner.split_once(':') {
-            Some((name, conversion)) => (name, Some(conversion.to_owned())),
-            None => (inner, None),
-        };
-        Self::Hole { name: name.to_owned(), conversion, all }
-    }
-}
-
-impl Expected {
-    fn parse(value: Json) -> Self {
-        let Json::String(text) = &value else {
-            let is_map = value.as_object().is_some_and(Map::is_empty);
-            return if is_map { Self::Map } else { Self::Literal(value) };
-        };
-        let typed = |text: &str| match text {
-            "true" => Json::Bool(true),
-            "false" => Json::Bool(false),
-            text => scalar(text),
-        };
-        match (text.as_str(), text.chars().next()) {
-            ("-", _) => Self::Absent,
-            ("?-", _) => Self::ConditionAbsent,
-            ("*", _) => Self::Anything,
-            (text, Some('~')) => Self::Implied(typed(&text[1..])),
-            (text, Some('?')) => Self::Condition(typed(&text[1..])),
-            (text, Some('=')) => Self::EqualTo(text[1..].to_owned()),
-            (text, Some('!')) => Self::Computed(text[1..].to_owned()),
-            (text, Some('{')) => Self::Bound(text.trim_matches(['{', '}']).to_owned()),
-            _ => Self::Literal(value),
-        }
+        Ok(Self { arguments: arguments(key)?, with: arguments(with)?, settings, reads_only, note })
     }
 }
 
@@ -540,7 +375,7 @@ mod tests {
             .iter()
             .map(|(name, values)| (name.as_str(), values.iter().map(String::as_str).collect()))
             .collect();
-        let settings = rule.read(&given, &|_| None, no_conversions)?;
+        let Meant { settings, .. } = rule.read(&given, &|_| None, no_conversions)?;
         Some(Json::Object(settings.into_iter().map(|it| (it.path, it.value)).collect()))
     }
 
