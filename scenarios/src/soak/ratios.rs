@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 /// Ends of names of amounts, which have a unit.
-const UNITS: [&str; 5] = ["_s", "_bytes", "_years", "_per_s", "_gpus"];
+const UNITS: [&str; 9] = ["_s", "_bytes", "_years", "_per_s", "_gpus", "_w", "_j", "_tokens", "_hours"];
 /// Amounts and counts that need no unit.
-const AMOUNTS: [&str; 3] = ["schema_version", "seed", "value"];
+const AMOUNTS: [&str; 8] =
+    ["schema_version", "seed", "value", "cost", "parts", "failures", "samples", "tokens"];
 /// Numbers that compare two figures or convert others': any number is right.
 const FIGURES: [&str; 5] = ["published", "ours", "relative", "relative_to_first", "points"];
 /// Ratios that may be above 1: FLOPs of a model counted as products, of which Winograd's algorithm executes fewer.
