@@ -72,8 +72,7 @@ pub fn build(scenario: &Scenario) -> Result<Build, String> {
     let plan = plans::transformer::plan(scenario, model);
     known(scenario, &plan)?;
     let TransformerPlan { model, execution, deployment, .. } = plan;
-    let recompute::Recomputed { mode, layers, early_stop } =
-        recompute::recomputed(&deployment.pipelining.techniques, model.layers)?;
+    let (mode, layers, early_stop) = recompute::recomputed(&deployment.pipelining.techniques, model.layers)?;
     Ok(Build {
         layers: model.layers,
         hidden: model.hidden,

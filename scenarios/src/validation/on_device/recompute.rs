@@ -4,22 +4,12 @@ use workloads::graph::cut::LayerPlace;
 use workloads::passes::Techniques;
 use workloads::passes::recompute::Mode;
 
-/// What `step.py` recomputes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Recomputed {
-    /// Its name in the script.
-    pub(super) mode: &'static str,
-    /// Number of layers that recompute, from the first on.
-    pub(super) layers: u32,
-    /// True if recomputation ends with the last tensor that the backward pass needs.
-    pub(super) early_stop: bool,
-}
-
-/// Recomputation in a model with `layers`.
+/// Recomputation in a model with `layers`, as `step.py` takes it: mode, number of layers
+/// that recompute from the first on, and whether it ends with the last tensor that is needed.
 ///
 /// # Errors
 /// Modes and layers that the script has no part for.
-pub(super) fn recomputed(techniques: &Techniques, layers: u32) -> Result<Recomputed, String> {
+pub(super) fn recomputed(techniques: &Techniques, layers: u32) -> Result<(&'static str, u32, bool), String> {
     let mode = |layer: u32| {
         let place = LayerPlace { in_chunk: layer, on_stage: layer };
         techniques.recompute.as_ref().map_or(Mode::None, |recompute| recompute.mode(place))
@@ -37,5 +27,5 @@ pub(super) fn recomputed(techniques: &Techniques, layers: u32) -> Result<Recompu
             return Err("PyTorch recomputes `selective` or `full` here".to_owned());
         }
     };
-    Ok(Recomputed { mode, layers: first, early_stop })
+    Ok((mode, first, early_stop))
 }
