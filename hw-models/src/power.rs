@@ -59,7 +59,7 @@ impl BoardPower {
         Some(known.carried_to(gpu.tdp_w, name))
     }
 
-    /// The same shares of the limit of another board (W); this one is of the GPU `name`.
+    /// A board with another limit (W) and equal shares of it; this one is of the GPU `name`.
     pub(crate) fn carried_to(&self, limit_w: f64, name: &str) -> Self {
         let scale = limit_w / self.limit_w;
         Self {

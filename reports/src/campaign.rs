@@ -78,7 +78,7 @@ pub(crate) fn cells(campaign: &Campaign) -> Vec<Cell> {
         number(checkpoint.map(|it| it.interval_s), quantity::seconds),
         number(campaign.failures.as_ref().and_then(|it| it.expected), quantity::count),
         of_cost(|cost| Some(cost.total)),
-        of_cost(|cost| cost.per_million_tokens.or(cost.per_million_samples)),
+        of_cost(Cost::per_million),
     ]
 }
 

@@ -7,7 +7,8 @@ use hw_models::kernels::KernelModel;
 use hw_models::power::BoardPower;
 use hw_models::provenance::{Confidence, Origin, Provenance};
 
-use super::measure::{Data, Heading, Phase, Record, Sustained, Task, Work};
+use super::measure::{Heading, Record, Work};
+use super::recorded_kernels::held;
 
 /// Power of products at the clocks of training steps over that at the limit of the board.
 ///
@@ -24,28 +25,21 @@ const LIMIT: &str = "power_limit_w";
 ///
 /// `None`: a load was not measured, or the driver tells no power.
 pub(super) fn fitted(heading: &Heading, records: &[Record], model: &KernelModel) -> Option<BoardPower> {
-    let held = |is: fn(Work) -> bool| {
-        records.iter().filter(|record| record.is_sound()).find_map(|record| match record.of {
-            Task::Sustained(Sustained { work, data: Data::Random, phase: Phase::Held }) if is(work) => {
-                Some((work, record.seconds(), record.after.power_w?))
-            }
-            _ => None,
-        })
-    };
+    let drawn = |record: &Record| record.after.power_w;
     let limit_w = heading.device.facts.get(LIMIT)?.parse().ok()?;
-    let (_, _, idle_w) = held(|work| work == Work::Nothing)?;
-    let (_, _, holding) = held(|work| matches!(work, Work::Hold(_)))?;
-    let (pass, pass_s, passing) = held(|work| matches!(work, Work::Pass(_)))?;
-    let (product, product_s, multiplying) =
-        held(|work| matches!(work, Work::Product(product) if product.m == product.n))?;
-    let memory = |work: Work, seconds: f64| work.bytes() as f64 / seconds / model.facts.hbm_bytes_per_s;
-    let memory_w = (passing - holding) / memory(pass, pass_s);
-    let Work::Product(gemm) = product else { return None };
-    let at_peak = gemm.flops() / product_s / model.peak(gemm.dtype).ok()?;
-    let at_limit = (multiplying - holding - memory_w * memory(product, product_s)) / at_peak;
+    let (_, idle) = held(records, |work| (work == Work::Nothing).then_some(()))?;
+    let (_, holding) = held(records, |work| matches!(work, Work::Hold(_)).then_some(()))?;
+    let (pass, passing) = held(records, |work| matches!(work, Work::Pass(_)).then_some(work))?;
+    let (product, multiplying) = held(records, |work| work.square().copied())?;
+    let (idle_w, holding_w) = (drawn(idle)?, drawn(holding)?);
+    let memory = |bytes: u64, record: &Record| bytes as f64 / record.seconds() / model.facts.hbm_bytes_per_s;
+    let memory_w = (drawn(passing)? - holding_w) / memory(pass.bytes(), passing);
+    let at_peak = product.flops() / multiplying.seconds() / model.peak(product.dtype).ok()?;
+    let of_memory = memory_w * memory(product.bytes(), multiplying);
+    let at_limit = (drawn(multiplying)? - holding_w - of_memory) / at_peak;
     Some(BoardPower {
         idle_w: watts(idle_w),
-        busy_w: watts(holding - idle_w),
+        busy_w: watts(holding_w - idle_w),
         memory_w: watts(memory_w),
         products_w: watts(FULL_CLOCK * at_limit),
         limit_w,

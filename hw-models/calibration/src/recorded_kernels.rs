@@ -18,8 +18,8 @@ pub(super) fn fitted(
 ) -> Option<FoundKernels> {
     let measured = measured(heading, records, gpu, model);
     let mut found: Vec<Calibrated> = fit(&measured, |_| Some(model.clone())).flatten().collect();
-    let held = held(records);
-    found.iter_mut().for_each(|one| take_over(one, held));
+    let rate = rate_held(records);
+    found.iter_mut().for_each(|one| take_over(one, rate));
     let mut kernels = FoundKernels::of(gpu, &found);
     for (name, judged) in &mut kernels.classes {
         let of_class = |record: &&Record| class(record).is_some_and(|class| class.to_string() == *name);
@@ -84,14 +84,18 @@ fn class(record: &Record) -> Option<KernelClass> {
     record.of.kernel().map(|shape| shape.class())
 }
 
-/// What the board holds of products that follow each other without end: their type and rate (FLOP/s).
-fn held(records: &[Record]) -> Option<(Dtype, f64)> {
+/// Products that the board holds without end: their type and rate (FLOP/s).
+fn rate_held(records: &[Record]) -> Option<(Dtype, f64)> {
+    let (product, record) = held(records, |work| work.square().copied())?;
+    Some((product.dtype, product.flops() / record.seconds()))
+}
+
+/// The first sound record of a load of random numbers that was held, of work that `of` takes.
+pub(super) fn held<T>(records: &[Record], of: impl Fn(Work) -> Option<T>) -> Option<(T, &Record)> {
     records.iter().filter(|record| record.is_sound()).find_map(|record| match record.of {
-        Task::Sustained(Sustained {
-            work: Work::Product(product),
-            data: Data::Random,
-            phase: Phase::Held,
-        }) if product.m == product.n => Some((product.dtype, product.flops() / record.seconds())),
+        Task::Sustained(Sustained { work, data: Data::Random, phase: Phase::Held }) => {
+            Some((of(work)?, record))
+        }
         _ => None,
     })
 }

@@ -42,7 +42,7 @@ pub struct Checkpoint {
     pub to: String,
     /// Bytes written, each once.
     pub bytes: u64,
-    /// The same by kind.
+    /// These bytes by kind.
     pub by_kind_bytes: IndexMap<String, u64>,
     /// Bytes that all ranks hold of it, replicas counted.
     pub held_bytes: u64,
@@ -117,8 +117,13 @@ pub struct CostPart {
 }
 
 impl Cost {
-    /// Cost of a token, or of a sample where samples have no tokens.
+    /// Cost of a million tokens, or of a million samples where samples have no tokens.
+    pub fn per_million(&self) -> Option<f64> {
+        self.per_million_tokens.or(self.per_million_samples)
+    }
+
+    /// Cost of one of these.
     pub fn per_unit(&self) -> Option<f64> {
-        self.per_million_tokens.or(self.per_million_samples).map(|million| million * 1e-6)
+        self.per_million().map(|million| million * 1e-6)
     }
 }

@@ -88,11 +88,10 @@ fn campaign_of(
     let goodput = Some(course.goodput(interval_s)).filter(|&goodput| goodput >= GOODPUT_MIN);
     let expected_s = goodput.map(|goodput| whole / goodput);
     let failures = course.failures.zip(expected_s).map(|(failing, wall_s)| wall_s / failing.mean_s);
-    let gpu_hours = expected_s.map(|wall_s| used.gpus as f64 * wall_s / HOUR_S);
-    let checkpoint = campaign.checkpoints.as_ref().map(|settings| {
-        let found = checkpoint(settings, &stages, write);
-        summary::Checkpoint { interval_s, ..with_best(found, &course) }
-    });
+    let checkpoint = campaign
+        .checkpoints
+        .as_ref()
+        .map(|settings| checkpoint(settings, &stages, write, (&course, interval_s)));
     // Work done twice has no checkpoint behind it.
     let written = checkpoint.as_ref().map_or(0.0, |it| whole / interval_s * it.bytes as f64);
     let counts = (length.tokens, length.samples);
@@ -115,8 +114,8 @@ fn campaign_of(
         expected_s,
         goodput,
         histories,
-        gpu_hours,
-        effective_gpu_hours: used.gpus as f64 * whole / HOUR_S,
+        gpu_hours: expected_s.map(|wall_s| used.gpu_hours(wall_s)),
+        effective_gpu_hours: used.gpu_hours(whole),
         cost: campaign.prices.as_ref().zip(expected_s).and_then(costs),
     })
 }
@@ -164,10 +163,15 @@ impl Used {
         Ok(Self { gpus, nodes: gpus.div_ceil(machine.gpus_per_node().max(1).into()) })
     }
 
+    /// Hours of all GPUs in a time (s).
+    fn gpu_hours(&self, seconds: f64) -> f64 {
+        self.gpus as f64 * seconds / HOUR_S
+    }
+
     /// Units of a time (s) in which this number of bytes is written.
     fn units(&self, wall_s: f64, written: f64) -> Units {
         Units {
-            gpu_hours: self.gpus as f64 * wall_s / HOUR_S,
+            gpu_hours: self.gpu_hours(wall_s),
             node_hours: self.nodes as f64 * wall_s / HOUR_S,
             terabytes_written: written * 1e-12,
         }
@@ -184,11 +188,12 @@ impl Used {
     }
 }
 
-/// Bytes and times of a checkpoint.
+/// A checkpoint every `interval_s` of work, beside the intervals that are best for it.
 fn checkpoint(
     settings: &schema::Checkpoints,
     stages: &[StageCheckpoint],
     write: Write,
+    (course, interval_s): (&Course, f64),
 ) -> summary::Checkpoint {
     let sum = |of: fn(&StageCheckpoint) -> u64| stages.iter().map(of).sum::<u64>();
     let [parameters, optimizer] = [sum(|stage| stage.parameters), sum(|stage| stage.optimizer)];
@@ -197,6 +202,7 @@ fn checkpoint(
         schema::CheckpointStore::Drives => "drives",
         schema::CheckpointStore::Storage(_) => "storage",
     };
+    let estimate = |of: fn(f64, f64) -> f64| course.failures.map(|it| of(course.pause_s, it.mean_s));
     summary::Checkpoint {
         to: to.to_owned(),
         bytes: parameters + optimizer,
@@ -207,18 +213,10 @@ fn checkpoint(
         held_bytes: sum(|stage| stage.held),
         pause_s: write.pause_s,
         lag_s: settings.background.then_some(write.lag_s),
-        ..summary::Checkpoint::default()
-    }
-}
-
-/// A checkpoint with the intervals that are best for it.
-fn with_best(checkpoint: summary::Checkpoint, course: &Course) -> summary::Checkpoint {
-    let estimate = |of: fn(f64, f64) -> f64| course.failures.map(|it| of(course.pause_s, it.mean_s));
-    summary::Checkpoint {
+        interval_s,
         best_interval_s: course.best_interval_s(),
         young_interval_s: estimate(young_s),
         daly_interval_s: estimate(daly_s),
-        ..checkpoint
     }
 }
 

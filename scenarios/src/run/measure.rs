@@ -19,7 +19,7 @@ use super::drawing::link_kind;
 use super::drives::drives;
 use super::idle::idle_gpus;
 use super::lasting;
-use super::power::power;
+use super::power;
 use super::ranks;
 use super::tally::Tally;
 use super::uncertainty::{Evidence, uncertainty};
@@ -66,13 +66,14 @@ impl Measured<'_> {
         summary.links = self.links();
         summary.critical_path_s = self.critical_path();
         let by_rank = self.by_rank();
-        self.set_breakdown(summary, by_rank.clone());
+        let busy_s: Vec<f64> = by_rank.iter().map(power::busy_s).collect();
+        self.set_breakdown(summary, by_rank);
         self.set_step_time(summary, self.step_time_s());
         summary.provenance = IndexMap::from([("given in the scenario".to_owned(), 1.0)]);
         if let Some((tally, accounts)) = self.tally.zip(self.built.accounts.as_ref()) {
             let steps = self.measured_steps();
             summary.communication = communication(self.lowered(), accounts, tally, steps);
-            summary.power = power(self.scenario, (self.lowered(), accounts), &by_rank, summary);
+            summary.power = power::power(self.scenario, (self.lowered(), accounts), &busy_s, summary);
             summary.provenance = tally.provenance(self.slowest(summary));
             summary.drives =
                 drives((self.built, accounts), (self.run, tally), self.words, (steps, self.step_time_s()));

@@ -6,11 +6,13 @@ use hw_models::power::{BoardPower, BoardUse};
 use hw_models::provenance::Origin;
 use indexmap::IndexMap;
 use reports::summary::{NINE_OF_TEN, PowerUse, RunSummary};
+use sim_core::id::BlockId;
 use workloads::account::Accounts;
 use workloads::lower::Lowered;
 use workloads::names::cause;
+use workloads::schedule::LaneKind;
 
-use super::lanes::lanes;
+use super::lanes::{Lane, lanes};
 use super::ranks;
 use crate::plans;
 use crate::schema::Scenario;
@@ -31,13 +33,13 @@ struct Asked {
     at_peak_s: f64,
 }
 
-/// Power and energy of the ranks of a run, of which `by_rank` spends its step so.
+/// Power and energy of the ranks of a run, in which kernels run for `busy_s` of a step, by rank.
 ///
 /// `None`: no board was ever measured, or the machine is not known.
 pub(super) fn power(
     scenario: &Scenario,
     (lowered, accounts): (&Lowered, &Accounts),
-    by_rank: &[IndexMap<String, f64>],
+    busy_s: &[f64],
     summary: &RunSummary,
 ) -> Option<PowerUse> {
     let machine = plans::machine::of(scenario).ok()?;
@@ -47,21 +49,19 @@ pub(super) fn power(
     let step_s = summary.step_time_s?;
     let all_steps_s = step_s * f64::from(plans::steps(scenario));
     let asked = asked(lowered, accounts);
-    let drawn = |(rank, times): (usize, &IndexMap<String, f64>)| {
+    let drawn = |(rank, busy_s): (usize, &f64)| {
         let stage = rank / ranks::replicas(lowered);
         let lane = lowered.streams[lowered.ranks[rank].compute.index()].lane;
         let Asked { bytes, at_peak_s } = asked.get(&lane).copied().unwrap_or_default();
-        let works = [cause::COMPUTE, cause::RECOMPUTE, cause::COMMUNICATION];
-        let busy: f64 = works.iter().filter_map(|work| times.get(*work)).sum();
         let nominal = gpus[stage].1.bandwidth_gb_per_s * 1e9;
         boards[stage].drawn(BoardUse {
-            busy: busy / step_s,
+            busy: busy_s / step_s,
             memory: bytes / nominal / all_steps_s,
             products: at_peak_s / all_steps_s,
         })
     };
-    let all_w: f64 = by_rank.iter().enumerate().map(drawn).sum();
-    let board_power_w = all_w / by_rank.len() as f64;
+    let all_w: f64 = busy_s.iter().enumerate().map(drawn).sum();
+    let board_power_w = all_w / busy_s.len() as f64;
     let origin = boards.iter().map(|board| board.provenance.origin).max()?;
     let deviation = if origin == Origin::Estimate { ASSUMED } else { MEASURED };
     let of_time = summary.step_time_interval_s.map_or(0.0, |[least, most]| (most / least).ln() / 2.0);
@@ -78,17 +78,30 @@ pub(super) fn power(
     })
 }
 
+/// Time of a step (s) in which kernels of a rank run, of its times by cause. Those of a collective hold
+/// their SMs while they wait for peers.
+pub(super) fn busy_s(times: &IndexMap<String, f64>) -> f64 {
+    let works = [cause::COMPUTE, cause::RECOMPUTE, cause::COMMUNICATION];
+    works.iter().filter_map(|work| times.get(*work)).sum()
+}
+
 /// By lane that computes, the demand of all its kernels on a board.
 fn asked(lowered: &Lowered, accounts: &Accounts) -> BTreeMap<u32, Asked> {
-    let mut asked: BTreeMap<u32, Asked> = BTreeMap::new();
-    for (number, lane) in lanes(lowered).enumerate() {
-        for call in lane.calls {
-            for task in lane.ops(call.block).iter().filter_map(|op| lane.done_by(op)) {
-                let load = accounts.load(task.kind);
-                let of_lane = asked.entry(number as u32).or_default();
-                of_lane.bytes += f64::from(call.repeat) * load.bytes as f64;
-                of_lane.at_peak_s += f64::from(call.repeat) * load.at_peak.as_secs();
-            }
+    let compute = (0..).zip(lanes(lowered)).filter(|(_, lane)| lane.kind == LaneKind::Compute);
+    compute.map(|(number, lane)| (number, of_lane(&lane, accounts))).collect()
+}
+
+fn of_lane(lane: &Lane<'_>, accounts: &Accounts) -> Asked {
+    let mut times: BTreeMap<BlockId, f64> = BTreeMap::new();
+    for call in lane.calls {
+        *times.entry(call.block).or_default() += f64::from(call.repeat);
+    }
+    let mut asked = Asked::default();
+    for (block, times) in times {
+        for task in lane.ops(block).iter().filter_map(|op| lane.done_by(op)) {
+            let load = accounts.load(task.kind);
+            asked.bytes += times * load.bytes as f64;
+            asked.at_peak_s += times * load.at_peak.as_secs();
         }
     }
     asked

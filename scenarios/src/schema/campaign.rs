@@ -87,11 +87,11 @@ pub struct Failures {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MeanTime {
-    /// Of one GPU; all GPUs with ranks count.
+    /// Time between failures of one GPU; all GPUs with ranks count.
     Gpu(Period),
-    /// Of one node; all nodes with ranks count.
+    /// Time between failures of one node; all nodes with ranks count.
     Node(Period),
-    /// Of the whole job.
+    /// Time between failures of the whole job.
     Job(Period),
 }
 

@@ -3,7 +3,7 @@
 use super::{Constant, GIGA, Law, MEGA, MICRO, TERA, Unit, at_rate};
 use crate::measure::{
     Access, Allocated, Allocation, Data, Direction, Graph, HostSide, Launch, MemoryPass, Pattern, Phase,
-    Spin, Step, Storage, Sustained, Task, Transfer, Work, ZeroCopy,
+    Spin, Step, Storage, Sustained, Task, Transfer, ZeroCopy,
 };
 
 const CALL: [Constant; 1] = [Constant::new("call", Unit::Us, 2.0)];
@@ -195,13 +195,11 @@ fn pooled(constants: &[f64], task: &Task) -> Option<f64> {
 }
 
 /// `flops / begun`, and after four seconds `flops / (begun held)`: power falls to what the board can carry off, and of
-/// zeros it never was as high. A product that is no square leaves SMs idle, and power is not what limits it.
+/// zeros it never was as high. Another rate at another clock is that of a product that is no square.
 fn sustained(constants: &[f64], task: &Task) -> Option<f64> {
     let &[begun, held, on_zeros] = constants else { return None };
-    let Task::Sustained(Sustained { work: Work::Product(product), data, phase }) = task else { return None };
-    if product.m != product.n {
-        return None;
-    }
+    let Task::Sustained(Sustained { work, data, phase }) = task else { return None };
+    let product = work.square()?;
     let share = match (phase, data) {
         (Phase::Begun, _) => 1.0,
         (Phase::Held, Data::Random) => held,

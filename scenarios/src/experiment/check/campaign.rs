@@ -1,4 +1,4 @@
-//! Whether a campaign has one length, a place for its checkpoints, and prices that add up.
+//! Checks of a campaign: one length, a place for its checkpoints, and prices that add up.
 
 use hw_models::machine::Machine;
 use hw_models::storage::{ArrayError, DriveSet, arrays_of_node};

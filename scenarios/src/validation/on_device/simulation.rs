@@ -122,7 +122,7 @@ impl Checked {
     }
 }
 
-/// What a device is asked of training steps.
+/// Questions to a device about training steps.
 fn trained(scenario: &Scenario) -> Result<Asks, String> {
     if scenario.techniques.activation_offload.is_some() {
         swapping(scenario).map(Asks::Swap)

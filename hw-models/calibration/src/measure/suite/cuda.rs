@@ -234,8 +234,8 @@ fn sustained(facts: &CudaFacts) -> Vec<Task> {
     let products = [Data::Random, Data::Zeros]
         .into_iter()
         .flat_map(|data| [Phase::Begun, Phase::Held].map(|phase| of(Work::Product(product), data, phase)));
-    // What leaves every other SM idle stays below the power that the board may draw: clocks are highest.
-    let half = Gemm { m: 128 * u64::from(facts.sms / 2).max(1), n: 256, ..product };
-    let others = [Work::Product(half), Work::Pass(256 * MIB), Work::Hold(facts.sms), Work::Nothing];
+    // A product that reads more of its memory comes to the limit of the board at another clock.
+    let flat = Gemm { m: 128 * u64::from(facts.sms / 2).max(1), n: 256, ..product };
+    let others = [Work::Product(flat), Work::Pass(256 * MIB), Work::Hold(facts.sms), Work::Nothing];
     products.chain(others.map(|work| of(work, Data::Random, Phase::Held))).collect()
 }

@@ -208,6 +208,14 @@ pub enum Work {
 }
 
 impl Work {
+    /// The product that fills all SMs, which is square; none of other shapes and other work.
+    pub fn square(&self) -> Option<&Gemm> {
+        match self {
+            Self::Product(product) if product.m == product.n => Some(product),
+            _ => None,
+        }
+    }
+
     /// Bytes that one execution moves: an array that is written counts once.
     pub fn bytes(&self) -> u64 {
         match self {
