@@ -115,7 +115,7 @@ fn render(page: &Page<'_>) -> Result<Markup, PlotError> {
     if page.points().len() > 1 {
         sections.push(sweep::section(page)?);
     }
-    sections.push(searched::section(page));
+    sections.push(searched::section(page)?);
     sections.push(setup::section(page)?);
     sections.push(campaign::section(page));
     sections.push(time::speed(page)?);

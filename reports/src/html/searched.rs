@@ -3,12 +3,15 @@
 use maud::{Markup, html};
 
 use super::{Page, figure, sortable};
+use crate::plots::PlotError;
+use crate::plots::front::{self as plot, Dot, Scale};
 use crate::quantity;
-use crate::searched::{broken, outcomes, ties};
+use crate::searched::{beside, broken, front, objective, outcomes, setting, ties};
+use crate::summary::{RunSummary, SearchProof};
 
 /// The section; nothing where all points were run.
-pub(super) fn section(page: &Page<'_>) -> Markup {
-    let Some(proof) = &page.summary.search else { return html! {} };
+pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
+    let Some(proof) = &page.summary.search else { return Ok(html! {}) };
     let row = |what: &str, plans: u64| {
         html! {
             tr {
@@ -21,10 +24,13 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
     let by_outcome: Vec<_> = outcomes(proof).iter().map(|(what, plans)| row(what, *plans)).collect();
     let by_rule: Vec<_> = broken(proof).map(|(rule, plans)| row(rule, plans)).collect();
     let aid = "Without any contention a plan takes at least the time of its own operators, with the fill and drain of its pipeline. Plans whose bound is no better than the best by more than the gap are not simulated.";
-    html! {
+    let ties = ties(proof, &page.summary.variants);
+    Ok(html! {
+        (of_front(proof, &page.summary.variants)?)
+        (beside_best(proof, page.summary.variants.first()))
         section {
             h2 { "How is that proven?" }
-            @if let Some(ties) = ties(&page.summary.variants) { p { (ties) } }
+            @if let Some(ties) = ties { p { (ties) } }
             (figure("What became of each plan?", aid, &[], &sortable(&["outcome", ">plans", ">share"], &by_outcome)))
             @if !by_rule.is_empty() {
                 (figure(
@@ -35,5 +41,76 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
                 ))
             }
         }
+    })
+}
+
+/// Plans that no other beats in all objectives; nothing where there is one objective.
+fn of_front(proof: &SearchProof, runs: &[RunSummary]) -> Result<Markup, PlotError> {
+    let (Some(titles), [x, y, ..]) = (front::titles(proof), &proof.minimise[..]) else {
+        return Ok(html! {});
+    };
+    let Some(first) = runs.first() else { return Ok(html! {}) };
+    let dot = |run: &RunSummary| {
+        let at = (objective::value(x, run)?, objective::value(y, run)?);
+        Some(Dot { at, label: setting(&run.variant, &run.point) })
+    };
+    let dots: Vec<Dot> = runs.iter().filter_map(dot).collect();
+    let text = |of: &str| {
+        let of = of.to_owned();
+        move |value: f64| objective::text(&of, value, first)
+    };
+    let [of_x, of_y] = [objective::title(x), objective::title(y)];
+    let question = "Which plans does no other beat?";
+    let aid = "A plan that is better in one objective is worse in another. Left and down are better.";
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    let rows: Vec<Markup> = front::rows(proof, runs).iter().map(|cells| row_of(&titles, cells)).collect();
+    let (x, y) = (Scale { title: &of_x, text: &text(x) }, Scale { title: &of_y, text: &text(y) });
+    Ok(html! {
+        section {
+            h2 { "What can be traded?" }
+            @if dots.len() > 1 { (figure(question, aid, &[], &plot::draw(question, &dots, &x, &y)?)) }
+            (sortable(&titles, &rows))
+        }
+    })
+}
+
+/// Other kinds of plans, and the best one on slower parts.
+fn beside_best(proof: &SearchProof, best: Option<&RunSummary>) -> Markup {
+    let rows = |titles: &[&str], rows: Vec<Vec<String>>| -> Vec<Markup> {
+        rows.iter().map(|cells| row_of(titles, cells)).collect()
+    };
+    let kinds = best.map(|best| beside::alternatives(proof, best)).unwrap_or_default();
+    let titles = beside::titles(proof);
+    let titles = titles.each_ref().map(String::as_str);
+    let kinds = rows(&titles, kinds);
+    let changes = rows(&beside::CHANGES, beside::changes(proof));
+    html! {
+        @if !kinds.is_empty() || !changes.is_empty() {
+            section {
+                h2 { "What else could be done?" }
+                @if !kinds.is_empty() {
+                    (figure(
+                        "What is lost without each technique, and by rules of thumb?",
+                        "Each kind has its own best plan, found by the same search.",
+                        &[],
+                        &sortable(&titles, &kinds),
+                    ))
+                    @for (name, source) in beside::sources(proof) { p.aid { (name) ": " (source) "." } }
+                }
+                @if !changes.is_empty() {
+                    (figure(
+                        "On which slower parts is another plan better?",
+                        "The best plans, from the first on, were simulated on each of these machines.",
+                        &[],
+                        &sortable(&beside::CHANGES, &changes),
+                    ))
+                }
+            }
+        }
     }
+}
+
+/// A row below titles, of which those of numbers begin with `>`.
+fn row_of(titles: &[&str], cells: &[String]) -> Markup {
+    html! { tr { @for (title, cell) in titles.iter().zip(cells) { td.number[title.starts_with('>')] { (cell) } } } }
 }

@@ -8,6 +8,7 @@ pub(crate) mod agreement;
 pub(crate) mod curves;
 #[cfg(feature = "measured")]
 pub(crate) mod fit;
+pub(crate) mod front;
 pub(crate) mod heat_map;
 pub(crate) mod iterations;
 mod labels;

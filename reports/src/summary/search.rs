@@ -1,12 +1,15 @@
 //! The proof of a search: every plan of the space, by what became of it.
 
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
+
+use super::Ratio;
 
 /// Plans of a space, of which the best was looked for. All kinds add up to `plans`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SearchProof {
-    /// Objective: `step_time`, `time_per_sample`.
-    pub minimise: String,
+    /// Objectives: `step_time`, `cost`; of several the best plans are a front.
+    pub minimise: Vec<String>,
     /// Plans of the space: points times variants.
     pub plans: u64,
     /// Plans whose settings do not go together.
@@ -30,9 +33,62 @@ pub struct SearchProof {
     /// Rules that make plans impossible, the most frequent first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Broken>,
-    /// Any plan of the space is at most this much better than the best, relative to it: 0 where it is proven to be the
-    /// best. Absent where no plan fits within the limits.
+    /// No plan of the space is better than the best by more than this, relative to it: 0 where it is
+    /// proven to be the best. Of a front: in all objectives than some plan of it. Absent where no plan
+    /// fits within the limits, or a plan has no bound yet.
     pub gap: Option<f64>,
+    /// Plans beside the best one: without its techniques, and by rules of thumb.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alternatives: Vec<Alternative>,
+    /// The plans that were kept on slower parts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sensitivity: Vec<Changed>,
+}
+
+/// A kind of plan beside the best one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Alternative {
+    /// Kind of plan: `without recompute`.
+    pub name: String,
+    /// Where a rule is from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// The best plan of this kind. Absent where none fits within the limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<AlternativePlan>,
+    /// True if the search was stopped before that was known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
+}
+
+/// A plan that is no better than the best one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AlternativePlan {
+    /// Name of the variant.
+    pub variant: String,
+    /// Values of the axes.
+    pub point: IndexMap<String, String>,
+    /// Time of a step (s).
+    pub step_time_s: f64,
+    /// Its value by the objective.
+    pub objective: f64,
+    /// Its step time over that of the plan beside which it stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relative_to_best: Option<Ratio>,
+}
+
+/// The best plans on slower parts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Changed {
+    /// Parts with what is left of their rate or clock.
+    pub change: String,
+    /// Objective of the best plan with the change over that without.
+    pub of_best: f64,
+    /// Plans that were compared, from the best on.
+    pub plans: u64,
+    /// The plan that is best then, beside the one that was. Absent where that remains the best.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub another: Option<AlternativePlan>,
 }
 
 /// A limit or a rule, and the plans that break it.

@@ -147,7 +147,7 @@ impl Layers {
                 .map(|(resolved, _)| resolved.scenario)
         };
         let scenarios: Vec<Scenario> = self.variants.keys().filter_map(scenario).collect();
-        search.check_prices(&scenarios, problems);
+        search.check_inputs(&scenarios, problems);
         let is_set = |path: &str| self.overrides.iter().any(|change| change.path == path);
         search.fill(&mut self.axes, &scenarios, is_set, problems);
     }

@@ -44,6 +44,7 @@ use overrides::Override;
 pub use files::Files;
 pub(crate) use layers::Variant;
 pub(crate) use paths::{is_below, leads_to};
+pub(crate) use search::OBJECTIVES_MAX;
 pub use search::{Objective, Search};
 pub use sweep::Point;
 

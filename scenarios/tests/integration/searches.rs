@@ -94,7 +94,107 @@ fn a_search_finds_the_best_plan_of_its_space() {
         let gap = proof.gap.expect("something fits");
         assert!(best * (1.0 + gap) >= found * (1.0 - 1e-12), "{found} s, {best} s: {}", told());
         assert_eq!(searched.variants[0].step_time(), Some(found), "the best comes first");
+        for kind in &proof.alternatives {
+            let Some(name) = kind.name.strip_prefix("without ") else { continue };
+            let without = |run: &&RunSummary| {
+                let axis = run.point.iter().find(|(path, _)| path.ends_with(name));
+                axis.is_some_and(|(_, value)| ["none", "false"].contains(&value.as_str()))
+            };
+            let best =
+                swept.variants.iter().filter(without).filter_map(RunSummary::step_time).reduce(f64::min);
+            let plan = kind.plan.as_ref().map(|plan| plan.step_time_s);
+            assert_eq!(plan.is_some(), best.is_some(), "{name}: {}", told());
+            let least = best.zip(plan).map(|(best, plan)| plan <= best * within && plan >= best);
+            assert_ne!(least, Some(false), "{best:?} s, {plan:?} s without {name}: {}", told());
+        }
     }
+}
+
+/// Step time and peak memory of a run that has both.
+fn time_and_memory(run: &RunSummary) -> Option<(f64, u64)> {
+    Some((run.step_time()?, run.worst_device()?.peak_bytes))
+}
+
+#[test]
+fn a_front_has_every_plan_that_no_other_beats_in_both() {
+    for number in 1..=cases(CASES) as u64 {
+        let (settings, axes) = space(number);
+        let Ok(swept) = read(&format!("{settings}sweep: {{ {axes} }}\n"), &[]) else { continue };
+        let front = "minimise: [step_time, peak_memory], gap: 0 %";
+        let searched = read(&format!("{settings}search: {{ over: {{ {axes} }}, {front} }}\n"), &[]);
+        let searched = run(&searched.unwrap_or_else(|failure| panic!("{failure}")));
+        let swept = scenarios::run::execute(&swept, &crate::support::options(), &scenarios::run::Unwatched);
+        let Ok(swept) = swept else { continue };
+        let all: Vec<(f64, u64)> = swept.variants.iter().filter_map(time_and_memory).collect();
+        let beats =
+            |one: &(f64, u64), other: &(f64, u64)| one != other && one.0 <= other.0 && one.1 <= other.1;
+        let mut front: Vec<_> =
+            all.iter().filter(|plan| !all.iter().any(|other| beats(other, plan))).copied().collect();
+        front.sort_by(|one, other| one.0.total_cmp(&other.0));
+        front.dedup();
+        let found: Vec<_> = searched.variants.iter().filter_map(time_and_memory).collect();
+        assert_eq!(found, front, "space {number}: {axes}");
+    }
+}
+
+#[test]
+fn the_least_energy_is_that_of_the_plan_that_draws_least() {
+    let swept = "parallelism.tensor: [1, 2, 4], training.micro_batch: [1, 2, 3, 6]";
+    let over = format!("over: {{ {swept} }}");
+    let energy = |run: &RunSummary| run.power.as_ref().map(|power| power.step_energy_j);
+    let read = |text: String| read(&text, &[]).unwrap_or_else(|failure| panic!("{failure}"));
+    let found = run(&read(format!("{GPT}search: {{ {over}, minimise: energy, gap: 0 %, keep: 100 }}\n")));
+    let all = run(&read(format!("{GPT}sweep: {{ {swept} }}\n")));
+    let least = all.variants.iter().filter_map(energy).reduce(f64::min);
+    assert_eq!(found.variants.first().and_then(energy), least);
+    assert!(
+        found.finding.contains(" J a sample") || found.finding.contains("kJ a sample"),
+        "{}",
+        found.finding
+    );
+    let machineless =
+        "name: test\nmodel: { profiled_pipeline: { stages: 2 } }\ntraining: { micro_batches: 4 }\n";
+    let refused = crate::support::read(
+        &format!("{machineless}search: {{ over: {{ training.micro_batches: [4, 8] }}, minimise: energy }}\n"),
+        &[],
+    );
+    let refused = refused.err().map(|failure| failure.to_string()).unwrap_or_default();
+    assert!(refused.contains("energy needs boards that draw power"), "{refused}");
+}
+
+#[test]
+fn rules_of_thumb_are_no_better_than_the_best_plan() {
+    let text = format!(
+        "{GPT}search: {{ over: {{ parallelism: auto, training.micro_batch: [1, 3], techniques: [recompute] }}, gap: 0 % }}\n"
+    );
+    let summary = run(&read(&text, &[]).unwrap_or_else(|failure| panic!("{failure}")));
+    let (proof, best) =
+        (summary.search.as_ref().expect("it searched"), best(&summary).expect("something fits"));
+    let rules: Vec<_> = proof.alternatives.iter().filter(|kind| kind.source.is_some()).collect();
+    assert_eq!(rules.len(), 2);
+    for rule in rules {
+        let plan = rule.plan.as_ref().expect("a small model fits by any rule");
+        assert!(plan.step_time_s >= best, "{rule:?}");
+        // Everything fits on one GPU: neither rule splits the model.
+        assert_eq!(
+            (plan.point["parallelism.tensor"].as_str(), plan.point["parallelism.pipeline"].as_str()),
+            ("1", "1")
+        );
+    }
+    let slower = |part: &str| {
+        proof
+            .sensitivity
+            .iter()
+            .filter(|it| it.change.starts_with(part))
+            .map(|it| it.of_best)
+            .collect::<Vec<_>>()
+    };
+    let clocks = slower("the clock of one GPU");
+    assert!(
+        clocks.len() == 2 && 1.0 < clocks[0] && clocks[0] < clocks[1] && clocks[1] < 1.0 / 0.7 + 1e-9,
+        "{clocks:?}"
+    );
+    assert!(slower("drives").is_empty() && slower("network").is_empty(), "there are none that it uses");
 }
 
 const GPT: &str = "name: test

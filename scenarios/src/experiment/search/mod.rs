@@ -5,9 +5,10 @@
 
 mod auto;
 mod limit;
+mod objective;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::sweep::{self, Axis};
 use crate::schema::shape::Shape;
@@ -18,6 +19,8 @@ use crate::text::problem::Problem;
 use crate::text::source::Mark;
 
 pub(crate) use limit::Limit;
+pub use objective::Objective;
+pub(crate) use objective::{OBJECTIVES_MAX, Objectives};
 
 /// The most plans of a space.
 pub(crate) const MAX_PLANS: u64 = 10_000_000;
@@ -49,8 +52,9 @@ struct Implied {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Settings {
-    /// Objective.
-    pub(crate) minimise: Objective,
+    /// Objective, or a list of them: then plans that no other beats in all.
+    #[schemars(extend("examples" = ["step_time"]))]
+    pub(crate) minimise: Objectives,
     /// Limits that a plan must keep: a figure of its result, a comparison, a value.
     #[schemars(extend("examples" = [["peak_memory <= 76 GiB", "interval_width <= 30 %"]]))]
     pub(crate) subject_to: Vec<String>,
@@ -60,31 +64,20 @@ pub(crate) struct Settings {
     pub(crate) gap: Share,
     /// Time after which it ends with the best plan so far, and the gap that is proven then.
     pub(crate) budget: Option<Duration>,
-}
-
-/// Objective of a search.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "SearchObjective")]
-pub enum Objective {
-    /// Time of a step; plans must have the same batch.
-    #[default]
-    StepTime,
-    /// Time of a step over its samples.
-    TimePerSample,
-    /// Cost of a token of the campaign, or of a sample where samples have no tokens: price times GPUs
-    /// times step over goodput.
-    Cost,
+    /// Looks for more about the best plan: plans without its techniques, plans by known rules, and
+    /// slower parts with which another plan is better.
+    pub(crate) alternatives: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            minimise: Objective::default(),
+            minimise: Objectives::default(),
             subject_to: Vec::new(),
             keep: Count::new(10).expect("it is in the range"),
             gap: Share::parse("1 %").expect("it is a share"),
             budget: None,
+            alternatives: true,
         }
     }
 }
@@ -182,17 +175,26 @@ impl Search {
         }
     }
 
-    /// Reports a cost that is to be least while a scenario has no price of time.
-    pub(super) fn check_prices(&self, scenarios: &[Scenario], problems: &mut Vec<Problem>) {
+    /// Reports objectives of which a scenario says too little: a cost without a price of time, energy
+    /// without a machine.
+    pub(super) fn check_inputs(&self, scenarios: &[Scenario], problems: &mut Vec<Problem>) {
+        let all = |has: fn(&Scenario) -> bool| scenarios.iter().all(has);
         let has_price =
             |scenario: &Scenario| scenario.campaign.as_ref().is_some_and(Campaign::has_price_of_time);
-        if self.settings.minimise == Objective::Cost && !scenarios.iter().all(has_price) {
-            const MESSAGE: &str =
-                "a cost needs a price: `campaign.prices` has neither `gpu_hour` nor `node_hour`";
-            const REMEDY: &str = "add `campaign: { tokens: 15 T, prices: { gpu_hour: \
-                { price: 2.49 USD, source: list price, date: 2026-11-01 } } }`";
-            problems.push(Problem::new(self.objective, MESSAGE).help(REMEDY));
-        }
+        let lacks = |objective| match objective {
+            Objective::Cost if !all(has_price) => Some((
+                "a cost needs a price: `campaign.prices` has neither `gpu_hour` nor `node_hour`",
+                "add `campaign: { tokens: 15 T, prices: { gpu_hour: \
+                 { price: 2.49 USD, source: list price, date: 2026-11-01 } } }`",
+            )),
+            Objective::Energy if !all(|scenario| scenario.machine.is_some()) => Some((
+                "energy needs boards that draw power: the scenario has no machine",
+                "add `machine: { node: { name: dgx-h100 } }`",
+            )),
+            _ => None,
+        };
+        let lacking = self.settings.minimise.all().iter().filter_map(|&objective| lacks(objective));
+        problems.extend(lacking.map(|(message, help)| Problem::new(self.objective, message).help(help)));
     }
 
     /// Fills in the axes that `scenarios` imply, all values of any of them; paths that are set

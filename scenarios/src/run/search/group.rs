@@ -19,10 +19,15 @@ use crate::plans;
 use crate::schema::{Count, Placement, Scenario, Schedule, Step};
 use crate::text::node::{Node, Value};
 
+use super::goal::{Figures, Goals};
+
 /// Settings that leave the operators of a micro-batch as they are.
 const PIPELINE: &str = "parallelism.pipeline";
 const DATA: &str = "parallelism.data";
 const SCHEDULE: &str = "parallelism.schedule";
+
+/// Place of a plan: its group, and its place in it.
+pub(super) type Place = (usize, usize);
 
 /// Plans with the same work of a micro-batch.
 pub(super) struct Group {
@@ -37,7 +42,7 @@ pub(super) struct Group {
 /// How a plan spreads micro-batches over GPUs, as far as axes say.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Split {
-    stages: Option<u64>,
+    pub(super) stages: Option<u64>,
     copies: Option<u64>,
     /// True if fill and drain of its order are not those of 1F1B.
     reordered: Option<bool>,
@@ -64,7 +69,7 @@ pub(super) fn groups(experiment: &Experiment, variants: usize) -> Vec<Group> {
 }
 
 /// True if a setting changes how a plan is spread, and no operator of a micro-batch.
-fn splits(path: &str) -> bool {
+pub(super) fn splits(path: &str) -> bool {
     [PIPELINE, DATA, SCHEDULE].contains(&path)
 }
 
@@ -99,7 +104,8 @@ fn count(node: &Node) -> Option<u64> {
 pub(super) struct Work {
     /// Time of a micro-batch (s).
     micro_batch_s: f64,
-    unit: f64,
+    /// Objectives for each second of a step, as far as all plans of the group share them.
+    per_second: Figures,
     stages: u64,
     /// Micro-batches of a step over all copies.
     micro_batches: u64,
@@ -112,7 +118,7 @@ pub(super) struct Work {
 
 impl Work {
     /// Work of a plan. `None`: the batch of a step, or operators, hang on how it is spread.
-    pub(super) fn of(scenario: &Scenario, micro_batch_s: f64, unit: f64) -> Option<Self> {
+    pub(super) fn of(scenario: &Scenario, micro_batch_s: f64, goals: Goals<'_>) -> Option<Self> {
         let (training, parallelism) = (&scenario.training, &scenario.parallelism);
         let (batch, size) = (training.global_batch?.get(), training.micro_batch?.get());
         let placed = parallelism.placement.as_ref().is_some_and(|it| *it != Placement::default());
@@ -124,7 +130,7 @@ impl Work {
         let keeps_order = matches!(parallelism.schedule, Schedule::OneFOneB | Schedule::Gpipe);
         Some(Self {
             micro_batch_s,
-            unit,
+            per_second: goals.per_second_of_group(scenario),
             stages: scenario.stages() as u64,
             micro_batches: batch / size,
             sums: training.micro_batches() > 1,
@@ -133,8 +139,14 @@ impl Work {
         })
     }
 
-    /// Bound of a plan of the group, by the objective.
-    pub(super) fn bound(&self, split: &Split) -> f64 {
+    /// Bound of a plan of the group, by objective.
+    pub(super) fn bound(&self, split: &Split) -> Figures {
+        let seconds = self.least_s(split);
+        self.per_second.map(|figure| seconds * figure)
+    }
+
+    /// Least time of a step of a plan of the group (s).
+    fn least_s(&self, split: &Split) -> f64 {
         let stages = split.stages.unwrap_or(self.stages).max(1);
         // Copies take what GPUs there are, at most.
         let copies = split.copies.unwrap_or(self.pipelines / stages).max(1);
@@ -148,6 +160,6 @@ impl Work {
             true => stages as f64 / micro_batches,
             false => 1.0 - (1.0 - 1.0 / micro_batches).powi(stages.min(1 << 20) as i32),
         };
-        self.micro_batch_s / shares / self.unit
+        self.micro_batch_s / shares
     }
 }

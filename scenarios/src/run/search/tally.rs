@@ -36,7 +36,7 @@ impl Tally {
         limits.iter().for_each(|limit| count(&mut self.broken, (*limit).to_owned(), limit));
     }
 
-    pub(super) fn proof(self, minimise: Objective, gap: Option<f64>) -> SearchProof {
+    pub(super) fn proof(self, minimise: &[Objective], gap: Option<f64>) -> SearchProof {
         let all = |rules: IndexMap<String, Broken>| {
             let mut rules: Vec<Broken> = rules.into_values().collect();
             rules.sort_by_key(|broken| Reverse(broken.plans));
@@ -44,7 +44,7 @@ impl Tally {
         };
         let Self { short_of_memory, slower, equal, fit, did_not_fit, left, impossible, .. } = self;
         SearchProof {
-            minimise: word(&minimise),
+            minimise: minimise.iter().map(word).collect(),
             plans: impossible + short_of_memory + slower + equal + fit + did_not_fit + left,
             impossible,
             short_of_memory,
@@ -56,6 +56,7 @@ impl Tally {
             broken: all(self.broken),
             reasons: all(self.reasons),
             gap,
+            ..SearchProof::default()
         }
     }
 }

@@ -1,5 +1,11 @@
 //! A search in words: the plan that was found, the proof, and plans that nobody can tell from it.
 
+pub(crate) mod beside;
+pub(crate) mod front;
+pub(crate) mod objective;
+
+use indexmap::IndexMap;
+
 use crate::naming::shortest;
 use crate::quantity;
 use crate::ranking::Speed;
@@ -13,11 +19,28 @@ pub fn finding(proof: &SearchProof, runs: &[RunSummary]) -> String {
         0 => ["None", "Best"],
         _ => ["So far none", "So far best"],
     };
-    let Some((best, gap)) = runs.first().zip(proof.gap) else {
+    let Some(best) = runs.first().filter(|run| run.step_time().is_some()) else {
         let closest = runs.first().and_then(|run| run.failure.as_ref()?.short_bytes);
         let closest = closest.map(|short| format!("; the closest lacks {}", quantity::bytes(short)));
         return format!("{none} of {plans} plans fits{}.", closest.unwrap_or_default());
     };
+    let proven = match proof.gap {
+        None => "nothing proven yet".to_owned(),
+        Some(0.0) => "proven to be the best".to_owned(),
+        Some(gap) => format!("proven within {}", quantity::percent(gap)),
+    };
+    if proof.minimise.len() > 1 {
+        let [first, last] =
+            [Some(best), runs.last()].map(|run| run.map(|run| end(proof, run)).unwrap_or_default());
+        let [front, one] = match proof.left {
+            0 => ["The front has", "One plan is best in all of"],
+            _ => ["So far the front has", "So far one plan is best in all of"],
+        };
+        return match runs.len() {
+            1 => format!("{one} {plans}: {first}, {proven}."),
+            count => format!("{front} {count} of {plans} plans, from {first} to {last}, {proven}."),
+        };
+    }
     let speed = Speed::of(std::slice::from_ref(best));
     let rate = speed
         .value(best)
@@ -25,26 +48,36 @@ pub fn finding(proof: &SearchProof, runs: &[RunSummary]) -> String {
         .map(|value| format!("{}, ", speed.text(value)))
         .unwrap_or_default();
     let step = best.step_time().map(quantity::seconds).unwrap_or_default();
-    let proven = match gap {
-        0.0 => "proven to be the best".to_owned(),
-        gap => format!("proven within {}", quantity::percent(gap)),
-    };
-    let cost = cost(proof, best).unwrap_or_default();
-    format!("{leads} of {plans} plans: {} ({cost}{rate}{step} a step), {proven}.", setting(best))
+    let objective = amount(proof, best).unwrap_or_default();
+    let plan = setting(&best.variant, &best.point);
+    format!("{leads} of {plans} plans: {plan} ({objective}{rate}{step} a step), {proven}.")
 }
 
-/// The cost that was to be least, with the comma behind it.
-fn cost(proof: &SearchProof, best: &RunSummary) -> Option<String> {
-    let cost = best.campaign.as_ref().filter(|_| proof.minimise == "cost")?.cost.as_ref()?;
-    let of_tokens = cost.per_million_tokens.map(|cost| (cost, "tokens"));
-    let (million, of) = of_tokens.or(cost.per_million_samples.map(|cost| (cost, "samples")))?;
-    Some(format!("{} {} per million {of}, ", quantity::count(million), cost.currency))
+/// A plan at an end of a front, with its values.
+fn end(proof: &SearchProof, run: &RunSummary) -> String {
+    let value = |one: &String| Some(objective::text(one, objective::value(one, run)?, run));
+    let values: Vec<String> = proof.minimise.iter().filter_map(value).collect();
+    format!("{} ({})", setting(&run.variant, &run.point), values.join(", "))
+}
+
+/// The cost, energy or memory that was to be least, with the comma behind it.
+fn amount(proof: &SearchProof, best: &RunSummary) -> Option<String> {
+    let [objective] = &proof.minimise[..] else { return None };
+    let value = objective::text(objective, objective::value(objective, best)?, best);
+    let of_tokens = || best.campaign.as_ref()?.cost.as_ref()?.per_million_tokens;
+    match objective.as_str() {
+        "cost" if of_tokens().is_some() => Some(format!("{value} per million tokens, ")),
+        "cost" => Some(format!("{value} per million samples, ")),
+        "energy" => Some(format!("{value} a sample, ")),
+        "peak_memory" => Some(format!("{value}, ")),
+        _ => None,
+    }
 }
 
 /// Settings of a plan: `tensor 8, micro-batch 2, recompute full`.
-fn setting(run: &RunSummary) -> String {
-    let paths: Vec<&str> = run.point.keys().map(String::as_str).collect();
-    let told = run.point.iter().filter(|(_, value)| !["none", "false", "1"].contains(&value.as_str()));
+pub(crate) fn setting(variant: &str, point: &IndexMap<String, String>) -> String {
+    let paths: Vec<&str> = point.keys().map(String::as_str).collect();
+    let told = point.iter().filter(|(_, value)| !["none", "false", "1", "1f1b"].contains(&value.as_str()));
     let told = told.map(|(path, value)| {
         let name = shortest(path, &paths);
         match value.as_str() {
@@ -53,7 +86,7 @@ fn setting(run: &RunSummary) -> String {
         }
     });
     match told.collect::<Vec<_>>().join(", ") {
-        plain if plain.is_empty() => run.variant.clone(),
+        plain if plain.is_empty() => variant.to_owned(),
         settings => settings,
     }
 }
@@ -80,7 +113,10 @@ pub(crate) fn broken(proof: &SearchProof) -> impl Iterator<Item = (&str, u64)> {
 }
 
 /// Advice where the best plan cannot be told from others: their difference is within its interval.
-pub(crate) fn ties(runs: &[RunSummary]) -> Option<String> {
+pub(crate) fn ties(proof: &SearchProof, runs: &[RunSummary]) -> Option<String> {
+    if proof.minimise.len() > 1 {
+        return None;
+    }
     let within = |run: &&RunSummary| run.relative_to_first.is_some_and(|ratio| ratio.interval[0] <= 1.0);
     match runs.iter().skip(1).filter(within).count() {
         0 => None,
@@ -95,8 +131,6 @@ pub(crate) fn ties(runs: &[RunSummary]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use indexmap::IndexMap;
-
     use super::*;
     use crate::summary::Ratio;
 
@@ -122,7 +156,7 @@ mod tests {
             "Best of 1.92 k plans: tensor 8 (2.00 s a step), proven within 0.400 %."
         );
         assert_eq!(
-            ties(&runs).as_deref(),
+            ties(&proof, &runs).as_deref(),
             Some(
                 "1 of the 2 plans below the best may be as fast: their difference is within its interval. \
                  Measure the first 2."
@@ -131,7 +165,6 @@ mod tests {
         assert_eq!(outcomes(&proof).iter().map(|(_, plans)| plans).sum::<u64>(), 1920);
         let none = SearchProof { gap: None, ..proof };
         assert_eq!(finding(&none, &[]), "None of 1.92 k plans fits.");
-        let plain = RunSummary { point: IndexMap::new(), ..run("1", 1.0, None) };
-        assert_eq!(setting(&plain), "base");
+        assert_eq!(setting("base", &IndexMap::new()), "base");
     }
 }

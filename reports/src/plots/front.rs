@@ -1,0 +1,75 @@
+//! The front of a search by two objectives: every plan a dot, of which none beats another in both.
+
+use maud::Markup;
+use plotters::prelude::*;
+
+use super::palette::{BLUE, GRID, INK, MUTED};
+use super::{Anchor, PlotError, WIDTH, fitted, picture, style, write};
+
+const HEIGHT: u32 = 340;
+const LABEL_MAX: i32 = 420;
+/// Room beside the data, over their range.
+const MARGIN: f64 = 0.12;
+
+/// A plan: its values by both objectives, and its settings.
+pub(crate) struct Dot {
+    pub(crate) at: (f64, f64),
+    pub(crate) label: String,
+}
+
+/// An objective: its title, and how its values are written.
+pub(crate) struct Scale<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) text: &'a dyn Fn(f64) -> String,
+}
+
+/// Draws dots with the first objective to the right and the second upwards.
+pub(crate) fn draw(name: &str, dots: &[Dot], x: &Scale<'_>, y: &Scale<'_>) -> Result<Markup, PlotError> {
+    let mut sorted: Vec<&Dot> = dots.iter().collect();
+    sorted.sort_by(|one, other| one.at.0.total_cmp(&other.at.0));
+    picture(HEIGHT, name, |area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin_top(26)
+            .margin_right(24)
+            .x_label_area_size(48)
+            .y_label_area_size(92)
+            .build_cartesian_2d(
+                range(dots.iter().map(|dot| dot.at.0)),
+                range(dots.iter().map(|dot| dot.at.1)),
+            )?;
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(GRID)
+            .axis_style(GRID)
+            .label_style(style(MUTED, Anchor::Start))
+            .x_labels(7)
+            .y_labels(6)
+            .x_label_formatter(&|value| (x.text)(*value))
+            .y_label_formatter(&|value| (y.text)(*value))
+            .draw()?;
+        area.draw_text(y.title, &style(MUTED, Anchor::Start), (8, 10))?;
+        area.draw_text(x.title, &style(MUTED, Anchor::Middle), (WIDTH as i32 / 2, HEIGHT as i32 - 10))?;
+        chart.draw_series([PathElement::new(
+            sorted.iter().map(|dot| dot.at).collect::<Vec<_>>(),
+            INK.stroke_width(1),
+        )])?;
+        chart.draw_series(sorted.iter().map(|dot| Circle::new(dot.at, 5, BLUE.filled())))?;
+        // Ends are told; the table below has the others.
+        let ends = [(sorted.first(), Anchor::Start, 8), (sorted.last(), Anchor::End, -8)];
+        for (dot, anchor, beside) in ends {
+            let Some(dot) = dot else { continue };
+            let (left, top) = chart.backend_coord(&dot.at);
+            write(area, (left + beside, top - 11), &fitted(&dot.label, LABEL_MAX), anchor)?;
+        }
+        Ok(Vec::new())
+    })
+}
+
+/// The range of values with room on both sides.
+fn range(values: impl Iterator<Item = f64> + Clone) -> std::ops::Range<f64> {
+    let least = values.clone().fold(f64::INFINITY, f64::min);
+    let most = values.fold(f64::NEG_INFINITY, f64::max);
+    let room = ((most - least) * MARGIN).max(most.abs() * 1e-3).max(f64::MIN_POSITIVE);
+    (least - room)..(most + room)
+}

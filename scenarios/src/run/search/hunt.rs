@@ -1,0 +1,251 @@
+//! The hunt for the best plans: open plans are told more finely in the order of their bounds.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+use rayon::prelude::*;
+use reports::summary::{RunSummary, SearchProof};
+
+use super::super::{Options, Progress, Refusal, in_parallel};
+use super::best::{Best, Found};
+use super::goal::Figures;
+use super::group::{Place, Work};
+use super::open::{Open, What};
+use super::space::{Priced, Space, Told};
+use super::tally::Tally;
+
+/// Plans of a round.
+const ROUND: usize = 16;
+/// Limit of plans that have a figure of each objective.
+const HAS_FIGURES: &str = "the objective is known";
+
+/// Knowledge of a space so far.
+pub(super) struct Hunt<'s> {
+    pub(super) space: &'s Space<'s>,
+    pub(super) best: Best,
+    pub(super) options: &'s Options,
+    progress: &'s dyn Progress,
+    open: BinaryHeap<Reverse<Open>>,
+    /// Open plans that are not looked for.
+    aside: Vec<Open>,
+    tally: Tally,
+    /// All plans that fit and keep the limits.
+    fit: Vec<(Figures, Place)>,
+    seen: BTreeSet<[u64; 2]>,
+    /// The plan that lacks the fewest bytes.
+    least_short: Option<(u64, Place)>,
+    /// Some plans of the space, while the best of these alone is looked for.
+    part: Option<Part<'s>>,
+}
+
+struct Part<'s> {
+    holds: Box<dyn Fn(Place) -> bool + 's>,
+    best: Best,
+}
+
+impl<'s> Hunt<'s> {
+    pub(super) fn new(space: &'s Space<'s>, options: &'s Options, progress: &'s dyn Progress) -> Self {
+        let settings = &space.search.settings;
+        let keep = (!settings.minimise.is_front()).then(|| settings.keep.get() as usize);
+        let open = |group| Reverse(Open { bound: Figures::default(), what: What::Group((group, 0)) });
+        Self {
+            space,
+            best: Best::new(settings.gap.as_f64(), keep),
+            options,
+            progress,
+            open: (0..space.groups.len()).map(open).collect(),
+            aside: Vec::new(),
+            tally: Tally::default(),
+            fit: Vec::new(),
+            seen: BTreeSet::new(),
+            least_short: None,
+            part: None,
+        }
+    }
+
+    /// Finds the best plans of the space, unless it is stopped before.
+    ///
+    /// # Errors
+    /// A mistake in foretrain.
+    pub(super) fn whole(&mut self) -> Result<(), Refusal> {
+        self.go().map(|_| ())
+    }
+
+    /// Finds the best of the plans that `holds`; none where none of them fits. `None`: it was stopped
+    /// before.
+    ///
+    /// # Errors
+    /// A mistake in foretrain.
+    pub(super) fn part(
+        &mut self,
+        holds: Box<dyn Fn(Place) -> bool + 's>,
+    ) -> Result<Option<Option<Found>>, Refusal> {
+        let mut best = Best::new(self.space.search.settings.gap.as_f64(), Some(1));
+        let fit = self.fit.iter().filter(|(_, place)| holds(*place));
+        fit.for_each(|&(figures, place)| best.add(Found { figures, place, run: None }));
+        self.part = Some(Part { holds, best });
+        for Reverse(open) in std::mem::take(&mut self.open) {
+            self.push(open);
+        }
+        let ended = self.go()?;
+        let best = self.part.take().and_then(|mut part| part.best.found.pop());
+        Ok(ended.then_some(best))
+    }
+
+    /// True if it is to come to an end.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.progress.stop()
+    }
+
+    /// The run of the best plan so far.
+    pub(super) fn best_run(&self) -> Option<RunSummary> {
+        let Found { place, run, .. } = self.best.found.first()?;
+        Some(self.space.named(*place, RunSummary::clone(run.as_ref()?)))
+    }
+
+    /// Tells open plans more finely until the best one, of a part where it is one, is proven. False:
+    /// it was stopped before.
+    fn go(&mut self) -> Result<bool, Refusal> {
+        let ended = loop {
+            if self.progress.stop() {
+                break false;
+            }
+            let round = self.round();
+            if round.is_empty() {
+                break true;
+            }
+            let space = self.space;
+            let told: Vec<Told> =
+                in_parallel(self.options.jobs, || round.par_iter().map(|open| space.told(open)).collect());
+            for (open, told) in round.iter().zip(told) {
+                self.take(open, told)?;
+            }
+        };
+        self.open.extend(self.aside.drain(..).map(Reverse));
+        Ok(ended)
+    }
+
+    /// Plans to tell next: those with the lowest bounds that are not proven to be no better.
+    fn round(&mut self) -> Vec<Open> {
+        let best = self.part.as_ref().map_or(&self.best, |part| &part.best);
+        let mut round = Vec::new();
+        while round.len() < ROUND
+            && let Some(Reverse(open)) = self.open.pop()
+        {
+            if !best.proves(&open.bound) {
+                round.push(open);
+                continue;
+            }
+            self.aside.push(open);
+            if best.proves_all_above() {
+                break;
+            }
+        }
+        round
+    }
+
+    fn push(&mut self, open: Open) {
+        match &self.part {
+            Some(part) if !open.places(&self.space.groups).any(|place| (part.holds)(place)) => {
+                self.aside.push(open);
+            }
+            _ => self.open.push(Reverse(open)),
+        }
+    }
+
+    fn take(&mut self, open: &Open, told: Told) -> Result<(), Refusal> {
+        let place = open.what.place();
+        match told {
+            Told::Impossible(reasons) => self.tally.impossible(&reasons),
+            Told::Short(bytes) => {
+                self.tally.short_of_memory += 1;
+                let least = self.least_short.is_none_or(|(least, _)| bytes < least);
+                self.least_short = if least { Some((bytes, place)) } else { self.least_short };
+            }
+            Told::Priced(Priced { fingerprint, .. }) if !self.seen.insert(fingerprint) => {
+                self.tally.equal += 1;
+            }
+            Told::Priced(Priced { bound, work, .. }) => {
+                let mut bound = bound;
+                bound.iter_mut().zip(open.bound).for_each(|(bound, rough)| *bound = bound.max(rough));
+                self.push(Open { bound, what: What::Fine(place) });
+                if let What::Group(_) = open.what {
+                    self.spread(work.as_ref(), place);
+                }
+                return Ok(());
+            }
+            Told::Simulated { gpus, figures, run } => {
+                let run = run.map_err(|reason| self.space.broken(place, reason))?;
+                self.simulated(place, (gpus, figures), run);
+            }
+        }
+        self.progress.done();
+        let (group, next) = (place.0, place.1 + 1);
+        if let What::Group(_) = open.what
+            && next < self.space.groups[group].members.len()
+        {
+            self.push(Open { bound: Figures::default(), what: What::Group((group, next)) });
+        }
+        Ok(())
+    }
+
+    /// Bounds of the members of a group behind one that is priced.
+    fn spread(&mut self, work: Option<&Work>, (number, member): Place) {
+        let group = &self.space.groups[number];
+        for later in member + 1..group.members.len() {
+            let bound = work.map_or(Figures::default(), |work| work.bound(&group.splits[later]));
+            self.push(Open { bound, what: What::Rough((number, later)) });
+        }
+    }
+
+    fn simulated(
+        &mut self,
+        place: Place,
+        (gpus, figures): (u64, Option<Figures>),
+        run: Option<Box<RunSummary>>,
+    ) {
+        let Some(run) = run.filter(|run| run.step_time().is_some()) else {
+            self.tally.did_not_fit += 1;
+            self.least_short.get_or_insert((0, place));
+            return;
+        };
+        self.tally.fit += 1;
+        let limits = self.space.search.limits.iter().filter(|limit| !limit.holds(&run, gpus));
+        let mut broken: Vec<&str> = limits.map(|limit| limit.text.as_str()).collect();
+        let Some(figures) = figures.filter(|_| broken.is_empty()) else {
+            broken.extend(figures.is_none().then_some(HAS_FIGURES));
+            self.tally.broken(&broken);
+            return;
+        };
+        self.fit.push((figures, place));
+        if let Some(part) = self.part.as_mut().filter(|part| (part.holds)(place)) {
+            part.best.add(Found { figures, place, run: None });
+        }
+        self.best.add(Found { figures, place, run: Some(run) });
+    }
+
+    /// The best plans, the best first, and the proof. Where none fits, the one that lacks least.
+    ///
+    /// # Errors
+    /// A mistake in foretrain.
+    pub(super) fn end(mut self) -> Result<(Vec<RunSummary>, SearchProof), Refusal> {
+        let mut gap = 0.0_f64;
+        for Reverse(open) in &self.open {
+            gap = gap.max(self.best.gap_to(&open.bound));
+            let plans = open.places(&self.space.groups).count() as u64;
+            match self.best.proves(&open.bound) {
+                true => self.tally.slower += plans,
+                false => self.tally.left += plans,
+            }
+        }
+        // It is infinite where a plan has no bound yet, or none fits.
+        let gap = (gap.is_finite() && !self.best.found.is_empty()).then_some(gap);
+        let proof = self.tally.proof(self.space.search.settings.minimise.all(), gap);
+        if self.best.found.is_empty() {
+            let Some((_, place)) = self.least_short else { return Ok((Vec::new(), proof)) };
+            return Ok((vec![self.space.named(place, self.space.failed(place)?)], proof));
+        }
+        let run = |Found { place, run, .. }| Some(self.space.named(place, *run?));
+        Ok((self.best.found.into_iter().filter_map(run).collect(), proof))
+    }
+}

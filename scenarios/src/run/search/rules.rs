@@ -1,0 +1,137 @@
+//! Plans by rules of thumb, of those in a space: how Megatron-LM is configured by hand, and what
+//! DeepSpeed's autotuner tries.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use reports::summary::{Alternative, RunSummary};
+
+use super::super::Refusal;
+use super::alternatives::told;
+use super::hunt::Hunt;
+use super::space::Space;
+use crate::plans;
+use crate::schema::Scenario;
+
+const RECOMPUTE: &str = "techniques.recompute";
+
+/// A rule: of the plans that it takes, those with the lowest rank of which one fits; of these the
+/// best, though by hand a worse one may be taken.
+struct Rule {
+    name: &'static str,
+    source: &'static str,
+    /// Rank of a plan. `None`: the rule never takes it.
+    rank: fn(&Settings) -> Option<u64>,
+}
+
+const RULES: [Rule; 2] = [
+    Rule {
+        name: "by the rule of Megatron-LM",
+        source: "Narayanan et al. 2021, takeaways 1 and 2: tensor ranks up to the GPUs of a node, then stages, \
+                 no more of both than memory asks for; recomputation only where nothing fits without",
+        rank: megatron,
+    },
+    Rule {
+        name: "by a grid of ZeRO stages and micro-batches",
+        source: "what DeepSpeed's autotuner tries: neither tensor ranks nor stages, nothing off the GPU",
+        rank: autotuner,
+    },
+];
+
+/// Settings of a plan that rules go by.
+struct Settings {
+    gpus_per_node: u64,
+    tensor: u64,
+    stages: u64,
+    context: u64,
+    /// False if tensor ranks might share sequences as well and do not.
+    shares_sequences: bool,
+    /// True if parameters or gradients are sharded.
+    shards_gradients: bool,
+    /// 0: no activations are computed again, 1: some, 2: all.
+    recompute: u64,
+    /// True if a technique but recomputation is used.
+    moves: bool,
+}
+
+/// Rank by GPUs of a copy of the model, then by what is computed again.
+fn megatron(plan: &Settings) -> Option<u64> {
+    let ranks = plan.tensor * plan.stages;
+    let fills_nodes = plan.tensor == ranks.min(plan.gpus_per_node);
+    let plain = plan.context == 1 && plan.shares_sequences && !plan.shards_gradients && !plan.moves;
+    (fills_nodes && plain).then_some(ranks * 3 + plan.recompute)
+}
+
+fn autotuner(plan: &Settings) -> Option<u64> {
+    let plain = [plan.tensor, plan.stages, plan.context] == [1; 3] && !plan.moves;
+    plain.then_some(0)
+}
+
+/// Plans of all rules beside the best one.
+///
+/// # Errors
+/// A mistake in foretrain.
+pub(super) fn plans(hunt: &mut Hunt<'_>, best: &RunSummary) -> Result<Vec<Alternative>, Refusal> {
+    let place = hunt.best.found.first().map(|found| found.place);
+    let Some(base) = place.and_then(|place| hunt.space.scenario(place).ok()) else { return Ok(Vec::new()) };
+    RULES.iter().map(|rule| rule.plan(hunt, &base, best)).collect()
+}
+
+impl Rule {
+    fn plan(&self, hunt: &mut Hunt<'_>, base: &Scenario, best: &RunSummary) -> Result<Alternative, Refusal> {
+        let space = hunt.space;
+        let ranks: Vec<Vec<Option<u64>>> = (0..space.groups.len())
+            .map(|group| Settings::of_group(space, base, group).map(|plan| (self.rank)(&plan)).collect())
+            .collect();
+        let ranks = Rc::new(ranks);
+        let cells: BTreeSet<u64> = ranks.iter().flatten().flatten().copied().collect();
+        let mut found = Some(None);
+        for cell in cells {
+            let ranks = Rc::clone(&ranks);
+            found = hunt.part(Box::new(move |(group, member)| ranks[group][member] == Some(cell)))?;
+            if !matches!(found, Some(None)) {
+                break;
+            }
+        }
+        let alternative = Alternative {
+            name: self.name.to_owned(),
+            source: Some(self.source.to_owned()),
+            ..Alternative::default()
+        };
+        told(hunt, best, alternative, found)
+    }
+}
+
+impl Settings {
+    /// Those of the plans of a group; what no axis says is as in `base`.
+    fn of_group(space: &Space<'_>, base: &Scenario, group: usize) -> impl Iterator<Item = Self> {
+        let values = space.values((group, 0));
+        let text = |path: &str| values.get(path).map(String::as_str);
+        let written = |path: &str| text(path)?.parse().ok();
+        let [tensor, context] = [base.parallelism.tensor, base.parallelism.context];
+        let tensor = written("parallelism.tensor").unwrap_or(tensor.map_or(1, |ranks| ranks.get()));
+        let context = written("parallelism.context").unwrap_or(context.map_or(1, |ranks| ranks.get()));
+        let gpus_per_node = plans::machine::of(base).map_or(1, |machine| machine.gpus_per_node().into());
+        let shares_sequences = tensor == 1 || text("parallelism.sequence_parallel") != Some("false");
+        let shards_gradients = matches!(text("parallelism.sharding"), Some("gradients" | "parameters"));
+        let recompute = match text(RECOMPUTE) {
+            None | Some("none") => 0,
+            Some(text) if text.contains("selective") => 1,
+            Some(_) => 2,
+        };
+        let technique = |path: &str| path.starts_with("techniques.") && path != RECOMPUTE;
+        let moves = values.iter().any(|(path, value)| technique(path) && value != "none");
+        let stages_of_base = base.stages() as u64;
+        let splits = &space.groups[group].splits;
+        splits.iter().map(move |split| Self {
+            gpus_per_node,
+            tensor,
+            stages: split.stages.unwrap_or(stages_of_base),
+            context,
+            shares_sequences,
+            shards_gradients,
+            recompute,
+            moves,
+        })
+    }
+}

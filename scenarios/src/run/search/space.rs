@@ -1,0 +1,164 @@
+//! A space of plans, and more that is known of each: why it is impossible, its bound, its run.
+
+use indexmap::IndexMap;
+use reports::summary::RunSummary;
+
+use super::super::outcomes::fingerprint;
+use super::super::{Refusal, failure, one};
+use super::goal::{Figures, Goals};
+use super::group::{Group, Place, Work};
+use super::open::{Open, What};
+use crate::campaign;
+use crate::experiment::sweep::digits;
+use crate::experiment::{Experiment, Search, Variant};
+use crate::plans;
+use crate::schema::Scenario;
+
+/// Plans of an experiment, in groups.
+pub(super) struct Space<'e> {
+    pub(super) experiment: &'e Experiment,
+    pub(super) search: &'e Search,
+    pub(super) groups: Vec<Group>,
+    pub(super) seed: u64,
+    variants: &'e [&'e str],
+    merged: Vec<Variant<'e>>,
+}
+
+/// One more thing that is known of a plan.
+pub(super) enum Told {
+    Impossible(Vec<String>),
+    /// Bytes that it lacks on a GPU.
+    Short(u64),
+    Priced(Priced),
+    Simulated {
+        gpus: u64,
+        /// None where it does not fit, or has no figure of an objective.
+        figures: Option<Figures>,
+        run: Result<Option<Box<RunSummary>>, String>,
+    },
+}
+
+/// A plan whose operators are priced.
+pub(super) struct Priced {
+    /// Digits of its scenario.
+    pub(super) fingerprint: [u64; 2],
+    /// Its bound, by objective.
+    pub(super) bound: Figures,
+    /// Work of its group; none where it is not known.
+    pub(super) work: Option<Work>,
+}
+
+impl<'e> Space<'e> {
+    pub(super) fn new(
+        experiment: &'e Experiment,
+        search: &'e Search,
+        variants: &'e [&'e str],
+        seed: u64,
+    ) -> Self {
+        Self {
+            experiment,
+            search,
+            groups: super::group::groups(experiment, variants.len()),
+            seed,
+            variants,
+            merged: variants.iter().map(|name| experiment.variant(name)).collect(),
+        }
+    }
+
+    pub(super) fn goals(&self) -> Goals<'e> {
+        Goals(self.search.settings.minimise.all())
+    }
+
+    pub(super) fn told(&self, open: &Open) -> Told {
+        match open.what {
+            What::Group(place) | What::Rough(place) => self.priced(place),
+            What::Fine(place) => self.simulated(place),
+        }
+    }
+
+    /// Numbers of the values of a plan on each axis.
+    pub(super) fn digits(&self, (group, member): Place) -> Vec<u64> {
+        digits(self.experiment.axes(), self.groups[group].members[member])
+    }
+
+    /// Values of a plan by path.
+    pub(super) fn values(&self, (group, member): Place) -> IndexMap<String, String> {
+        self.experiment.point(self.groups[group].members[member]).values()
+    }
+
+    /// The scenario of a plan.
+    ///
+    /// # Errors
+    /// Settings that do not go together.
+    pub(super) fn scenario(&self, (group, member): Place) -> Result<Scenario, Vec<String>> {
+        let Group { variant, members, .. } = &self.groups[group];
+        let resolved = self.merged[*variant].unbuilt_at(&self.experiment.point(members[member]));
+        resolved.map(|resolved| resolved.scenario).map_err(|infeasible| infeasible.reasons)
+    }
+
+    fn priced(&self, place: Place) -> Told {
+        let scenario = match self.scenario(place) {
+            Ok(scenario) => scenario,
+            Err(reasons) => return Told::Impossible(reasons),
+        };
+        let fingerprint = fingerprint(&scenario);
+        match plans::floor(&scenario) {
+            Err(error) => Told::Impossible(vec![error.to_string()]),
+            Ok(None) => match plans::check(&scenario) {
+                Err(error) => Told::Impossible(vec![error.to_string()]),
+                Ok(()) => Told::Priced(Priced { fingerprint, bound: Figures::default(), work: None }),
+            },
+            Ok(Some(floor)) => {
+                let lacking = floor.memory.iter().map(|memory| memory.held.saturating_sub(memory.capacity));
+                let held = floor.memory.iter().map(|memory| memory.held).max().unwrap_or(0);
+                match lacking.max().unwrap_or(0) {
+                    0 => Told::Priced(Priced {
+                        fingerprint,
+                        bound: self.goals().at_least(&scenario, floor.step.as_secs(), held),
+                        work: Work::of(&scenario, floor.micro_batch.as_secs(), self.goals()),
+                    }),
+                    short => Told::Short(short),
+                }
+            }
+        }
+    }
+
+    fn simulated(&self, place: Place) -> Told {
+        let scenario = match self.scenario(place) {
+            Ok(scenario) => scenario,
+            Err(reasons) => return Told::Impossible(reasons),
+        };
+        let run = self.run(&scenario);
+        let figures = run.as_ref().ok().and_then(|run| self.goals().of_run(&scenario, run.as_ref()?));
+        Told::Simulated { gpus: plans::ranks(&scenario), figures, run }
+    }
+
+    /// The run of a scenario. `None`: it does not fit.
+    ///
+    /// # Errors
+    /// A mistake in foretrain, in words.
+    pub(super) fn run(&self, scenario: &Scenario) -> Result<Option<Box<RunSummary>>, String> {
+        let mut run = one::tried(scenario, self.seed)?.map(Box::new);
+        run.iter_mut().for_each(|run| campaign::add(scenario, self.seed, run));
+        Ok(run)
+    }
+
+    /// A run of a plan under the names of its variant and its point.
+    pub(super) fn named(&self, (group, member): Place, run: RunSummary) -> RunSummary {
+        let variant = self.variants[self.groups[group].variant].to_owned();
+        RunSummary { variant, point: self.values((group, member)), ..run }
+    }
+
+    pub(super) fn broken(&self, (group, _): Place, reason: String) -> Refusal {
+        Refusal::Broken { variant: self.variants[self.groups[group].variant].to_owned(), reason }
+    }
+
+    /// A run that does not fit, with its reason.
+    pub(super) fn failed(&self, place: Place) -> Result<RunSummary, Refusal> {
+        match self.scenario(place) {
+            Ok(scenario) => one::outcome(&scenario, self.seed, one::Drawn::No)
+                .map_err(|reason| self.broken(place, reason)),
+            Err(reasons) => Ok(failure::infeasible(reasons.join("; "))),
+        }
+    }
+}
