@@ -83,13 +83,15 @@ impl Naming {
     }
 }
 
-/// A path in words, by its last keys: as few as no other of `paths` ends with.
+/// A path in words, by its last keys: as few as tell of what, and no other of `paths` ends with.
 pub(crate) fn shortest(path: &str, paths: &[&str]) -> String {
     let keys: Vec<&str> = path.split('.').collect();
     let ends_alike = |tail: &[&str]| {
         paths.iter().filter(|other| other.split('.').collect::<Vec<_>>().ends_with(tail)).count() > 1
     };
-    let from = (0..keys.len()).rev().find(|from| !ends_alike(&keys[*from..])).unwrap_or_default();
+    // A count alone does not tell of what.
+    let tells = |tail: &[&str]| tail != ["count"] && !ends_alike(tail);
+    let from = (0..keys.len()).rev().find(|from| tells(&keys[*from..])).unwrap_or_default();
     keys[from..].join(" ").replace('_', "-")
 }
 

@@ -1,7 +1,7 @@
 //! The scenarios that come with foretrain, embedded so that they run from any directory.
 
 /// Name and text of each, in the order in which they are listed.
-const LIBRARY: [(&str, &str); 39] = [
+const LIBRARY: [(&str, &str); 43] = [
     ("bpipe-gpt3-96b", include_str!("../library/bpipe-gpt3-96b.yaml")),
     ("bpipe-gpt3-96b-flash", include_str!("../library/bpipe-gpt3-96b-flash.yaml")),
     ("bpipe-gpt3-134b", include_str!("../library/bpipe-gpt3-134b.yaml")),
@@ -10,6 +10,10 @@ const LIBRARY: [(&str, &str); 39] = [
     ("bpipe-pcie-box", include_str!("../library/bpipe-pcie-box.yaml")),
     ("megatron-22b", include_str!("../library/megatron-22b.yaml")),
     ("megatron-175b", include_str!("../library/megatron-175b.yaml")),
+    ("plan-gpt3-175b-1024-a100", include_str!("../library/plan-gpt3-175b-1024-a100.yaml")),
+    ("plan-llama-3-70b-64-h100", include_str!("../library/plan-llama-3-70b-64-h100.yaml")),
+    ("plan-commodity-8x3090", include_str!("../library/plan-commodity-8x3090.yaml")),
+    ("plan-time-or-price", include_str!("../library/plan-time-or-price.yaml")),
     ("goodput-16k", include_str!("../library/goodput-16k.yaml")),
     ("resnet-50-data-parallel", include_str!("../library/resnet-50-data-parallel.yaml")),
     ("two-kinds-of-nodes", include_str!("../library/two-kinds-of-nodes.yaml")),

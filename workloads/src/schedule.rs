@@ -55,6 +55,13 @@ impl StageMemory {
         self.persistent.iter().fold(0, |sum, &(_, bytes)| sum.saturating_add(bytes))
     }
 
+    /// Bytes held throughout in the memory of a host; all that is locked for a rank is.
+    pub fn held_by_host(&self) -> u64 {
+        let sum =
+            |kinds: &[(&str, u64)]| kinds.iter().fold(0, |sum: u64, &(_, bytes)| sum.saturating_add(bytes));
+        sum(&self.hosted).saturating_add(self.locked.unwrap_or_else(|| sum(&self.exchanged)))
+    }
+
     /// Page-locked bytes that are left for what comes and goes.
     pub fn buffers(&self) -> Option<u64> {
         let held = self.exchanged.iter().fold(0, |sum: u64, &(_, bytes)| sum.saturating_add(bytes));

@@ -120,6 +120,9 @@ pub(crate) fn ties(proof: &SearchProof, runs: &[RunSummary]) -> Option<String> {
     let within = |run: &&RunSummary| run.relative_to_first.is_some_and(|ratio| ratio.interval[0] <= 1.0);
     match runs.iter().skip(1).filter(within).count() {
         0 => None,
+        1 if runs.len() == 2 => Some(
+            "The next plan may be as fast: the difference is within its interval. Measure both.".to_owned(),
+        ),
         count => Some(format!(
             "{count} of the {} plans below the best may be as fast: their difference is within its interval. \
              Measure the first {}.",

@@ -4,6 +4,7 @@ mod campaign;
 mod lanes;
 mod program;
 mod replay;
+mod searched;
 mod swap;
 mod winners;
 
@@ -19,7 +20,7 @@ use crate::matrix::{Down, Matrix};
 use crate::published::{Grid, Line, Published};
 use crate::quantity;
 use crate::ranking::{Comparison, Point};
-use crate::searched;
+use crate::searched::ties;
 use crate::state;
 use crate::summary::{
     AllocatorPeak, Citation, CommunicationUse, DriveUse, KeptActivations, Moment, RunSummary, Summary,
@@ -69,27 +70,9 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         writeln!(out)?;
         runs(out, &comparison, &comparison.points)?;
     }
-    if let Some(proof) = &summary.search {
-        if let Some(titles) = searched::front::titles(proof) {
-            let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
-            let rows = searched::front::rows(proof, &summary.variants);
-            section(out, style, "plans that no other beats in all objectives", &titles, rows)?;
-        }
-        if let Some(best) = summary.variants.first() {
-            let rows = searched::beside::alternatives(proof, best);
-            let titles = searched::beside::titles(proof);
-            section(out, style, "other kinds of plans", &titles.each_ref().map(String::as_str), rows)?;
-        }
-        let rows = searched::beside::changes(proof);
-        section(out, style, "on slower parts", &searched::beside::CHANGES, rows)?;
-        let row = |(what, plans): (String, u64)| {
-            vec![what, plans.to_string(), quantity::percent(plans as f64 / proof.plans as f64)]
-        };
-        let rows = searched::outcomes(proof).into_iter().map(row).collect();
-        section(out, style, "what became of the plans", &["outcome", ">plans", ">share"], rows)?;
-    }
+    searched::search(out, style, summary)?;
     let warnings = [
-        summary.search.as_ref().and_then(|proof| searched::ties(proof, &summary.variants)),
+        summary.search.as_ref().and_then(|proof| ties(proof, &summary.variants)),
         idle(&comparison),
         unsteady(&comparison),
         without_allocator(&comparison),

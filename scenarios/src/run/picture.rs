@@ -29,7 +29,7 @@ pub(super) fn add(
     mut runs: Vec<RunSummary>,
 ) -> Result<Vec<RunSummary>, Refusal> {
     let Some(shown) = point_to_show(&runs) else { return Ok(runs) };
-    let Some(point) = experiment.points().find(|point| point.values() == shown) else { return Ok(runs) };
+    let Some(point) = experiment.point_of(&shown) else { return Ok(runs) };
     let wanting = |run: &&mut RunSummary| run.point == shown && !is_drawn(run);
     let all =
         || runs.par_iter_mut().filter(wanting).try_for_each(|run| rebuilt(experiment, options, &point, run));

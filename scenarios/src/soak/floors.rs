@@ -25,12 +25,9 @@ pub(super) fn breaches(experiment: &Experiment, runs: &[RunSummary]) -> Vec<Brea
         if step < least * (1.0 - ROUNDING) {
             return Some(wrong("no step is below its floor", format!("{step} s, floor {least} s")));
         }
-        let short = floor.memory.iter().position(|memory| memory.held > memory.capacity)?;
-        let held = floor.memory[short];
-        Some(wrong(
-            "what is held at least fits",
-            format!("stage {short} holds {} of {} B, and yet it ran", held.held, held.capacity),
-        ))
+        let short = floor.lacking();
+        let lacks = || wrong("what is held at least fits", format!("{short} B are lacking, and yet it ran"));
+        (short > 0).then(lacks)
     };
     plans.zip(runs).filter_map(below).collect()
 }

@@ -97,10 +97,16 @@ fn whole_result_of(summary: &Summary) -> Value {
             .for_each(|links| links.truncate(LINKS));
     }
     round(&mut runs);
-    match summary.cases.as_slice() {
+    let mut result = match summary.cases.as_slice() {
         [] => json!({ "finding": summary.finding, "runs": runs }),
         cases => json!({ "finding": summary.finding, "cases": cases, "runs": runs }),
+    };
+    if let Some(proof) = &summary.search {
+        let mut proof = reports::json::value(proof).expect("a proof is JSON");
+        round(&mut proof);
+        result["search"] = proof;
     }
+    result
 }
 
 /// Rounds every number to six significant digits.

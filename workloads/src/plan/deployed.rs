@@ -132,39 +132,42 @@ impl<'a> Deployed<'a> {
         let passes = list(&self.deployment.pipelining, Vec::new());
         let (_, copies) = self.rewritten(&job, &passes)?;
         // Pricing takes longest, and what is too large needs no price.
-        if let Some(memory) = self.too_large(&job, &kinds) {
-            return Ok(Floor { memory, ..Floor::default() });
+        if let Some(floor) = self.too_large(&job, &kinds) {
+            return Ok(floor);
         }
         let priced = self.priced(&job, &kinds, hardware)?;
         let costs = self.costs(&priced, (&job, &kinds), hardware, copies.together)?;
-        let memory = self.memory_floors(&priced.buffers, &job, &kinds);
+        let Floor { memory, hosts, .. } = self.memory_floor(&priced.buffers, &job, &kinds);
         let Self { laid, exchanges, updates, chain, deployment, .. } = &self;
         let parts = Parts { graph: &laid.graph, exchanges, chain: *chain, costs: &costs };
-        Ok(Floor { memory, ..parts.floor(&deployment.pipelining, !updates.is_empty()) })
+        Ok(Floor { memory, hosts, ..parts.floor(&deployment.pipelining, !updates.is_empty()) })
     }
 
-    /// The memory of each stage, where what is laid is more than one has; buffers of communicators,
-    /// which are priced, are not in it.
-    fn too_large(&self, job: &Job<'_>, kinds: &Kinds) -> Option<Vec<MemoryFloor>> {
-        let floors = self.memory_floors(&vec![0; self.chain.stages as usize], job, kinds);
-        floors.iter().any(|memory| memory.held > memory.capacity).then_some(floors)
+    /// Memory of its stages and hosts, where what is laid is more than one has; buffers of
+    /// communicators, which are priced, are not in it.
+    fn too_large(&self, job: &Job<'_>, kinds: &Kinds) -> Option<Floor> {
+        let floor = self.memory_floor(&vec![0; self.chain.stages as usize], job, kinds);
+        (floor.lacking() > 0).then_some(floor)
     }
 
-    /// The memory of each stage, where its states alone are more than one has.
-    pub(super) fn states_too_large(
-        &self,
-        hardware: &Hardware<'_>,
-    ) -> Result<Option<Vec<MemoryFloor>>, PlanError> {
+    /// Memory of its stages and hosts, where its states alone are more than one has.
+    pub(super) fn states_too_large(&self, hardware: &Hardware<'_>) -> Result<Option<Floor>, PlanError> {
         let job = self.job(hardware)?;
         Ok(self.too_large(&job, &kinds(&job)?))
     }
 
-    fn memory_floors(&self, buffers: &[u64], job: &Job<'_>, kinds: &Kinds) -> Vec<MemoryFloor> {
+    /// Memory of its stages and hosts alone.
+    fn memory_floor(&self, buffers: &[u64], job: &Job<'_>, kinds: &Kinds) -> Floor {
         let memory = self.memory(buffers, job, kinds);
         let pipelining = &self.deployment.pipelining;
         let floor =
             |(stage, memory)| MemoryFloor::of((&self.laid.graph, self.chain), stage, memory, pipelining);
-        (0..).zip(&memory).map(floor).collect()
+        Floor {
+            memory: (0..).zip(&memory).map(floor).collect(),
+            // Hosts that update nothing are no part of the site.
+            hosts: if self.updates.is_empty() { Vec::new() } else { MemoryFloor::of_hosts(job, &memory) },
+            ..Floor::default()
+        }
     }
 
     /// Applies the rewriters to its graph; its plan as far as that, and the copies that it has.

@@ -17,6 +17,9 @@
 //! Where no technique moves activations, a stage of 1F1B holds those of its first position for as
 //! many micro-batches as there are stages from it on, GPipe those of all.
 
+use std::collections::BTreeMap;
+
+use hw_models::machine::PartId;
 use sim_core::time::Time;
 
 use crate::chain::Chain;
@@ -26,6 +29,7 @@ use crate::graph::{OpGraph, OpId, Phase};
 use crate::order::PipelineSchedule;
 use crate::passes::Pipelining;
 use crate::schedule::StageMemory;
+use crate::site::Job;
 
 use super::timing::held;
 
@@ -38,9 +42,11 @@ pub struct Floor {
     pub micro_batch: Time,
     /// By stage, the memory of a GPU.
     pub memory: Vec<MemoryFloor>,
+    /// Memories of hosts in which ranks keep states.
+    pub hosts: Vec<MemoryFloor>,
 }
 
-/// Memory of a GPU.
+/// Memory of a GPU, or of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryFloor {
     /// Bytes that are held at once.
@@ -100,6 +106,7 @@ impl Parts<'_> {
             step: stages.map(of_stage).max().unwrap_or_default(),
             micro_batch: sum(positions.iter().flat_map(|it| [it.forward, it.backward, it.weight])),
             memory: Vec::new(),
+            hosts: Vec::new(),
         }
     }
 
@@ -151,7 +158,30 @@ impl Parts<'_> {
     }
 }
 
+impl Floor {
+    /// Bytes that the fullest GPU or host lacks.
+    pub fn lacking(&self) -> u64 {
+        let all = self.memory.iter().chain(&self.hosts);
+        all.map(|memory| memory.held.saturating_sub(memory.capacity)).max().unwrap_or(0)
+    }
+}
+
 impl MemoryFloor {
+    /// Floors of the hosts beside all ranks, of which those of a stage keep the same.
+    pub(super) fn of_hosts(job: &Job<'_>, stages: &[StageMemory]) -> Vec<Self> {
+        let mut held: BTreeMap<PartId, u64> = BTreeMap::new();
+        for (stage, memory) in (0..).zip(stages) {
+            let bytes = memory.held_by_host();
+            let gpus = (0..job.extent.replicas()).map(|replica| job.machine.gpu(job.gpu(stage, replica)));
+            for host in gpus.filter_map(|gpu| job.machine.memory_of(gpu)) {
+                let held = held.entry(host).or_default();
+                *held = held.saturating_add(bytes);
+            }
+        }
+        let capacity = |host| job.machine.part(host).capacity.unwrap_or(u64::MAX);
+        held.into_iter().map(|(host, held)| Self { held, capacity: capacity(host) }).collect()
+    }
+
     /// Floor of a stage whose memory is known.
     pub(super) fn of(
         (graph, chain): (&OpGraph, Chain),

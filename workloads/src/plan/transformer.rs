@@ -142,7 +142,7 @@ pub fn floor_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Floor
     let outline = Outline::of(plan, hardware)?;
     // States alone are told without a layer being laid.
     match outline.states().states_too_large(hardware)? {
-        Some(memory) => Ok(Floor { memory, ..Floor::default() }),
+        Some(floor) => Ok(floor),
         None => outline.deployed(hardware).floor(hardware),
     }
 }

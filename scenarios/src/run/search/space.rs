@@ -27,7 +27,7 @@ pub(super) struct Space<'e> {
 /// One more thing that is known of a plan.
 pub(super) enum Told {
     Impossible(Vec<String>),
-    /// Bytes that it lacks on a GPU.
+    /// Bytes that it lacks on a GPU or a host.
     Short(u64),
     Priced(Priced),
     Simulated {
@@ -109,9 +109,8 @@ impl<'e> Space<'e> {
                 Ok(()) => Told::Priced(Priced { fingerprint, bound: Figures::default(), work: None }),
             },
             Ok(Some(floor)) => {
-                let lacking = floor.memory.iter().map(|memory| memory.held.saturating_sub(memory.capacity));
                 let held = floor.memory.iter().map(|memory| memory.held).max().unwrap_or(0);
-                match lacking.max().unwrap_or(0) {
+                match floor.lacking() {
                     0 => Told::Priced(Priced {
                         fingerprint,
                         bound: self.goals().at_least(&scenario, floor.step.as_secs(), held),
