@@ -89,6 +89,15 @@ impl Speed {
     }
 }
 
+/// Index of the run that gets most done a second, in the measure of speed that all runs have.
+/// `None`: no run has a step time.
+pub fn fastest(runs: &[RunSummary]) -> Option<usize> {
+    let speed = Speed::of(runs);
+    let speeds = runs.iter().enumerate().filter_map(|(index, run)| Some((index, speed.value(run)?)));
+    // Of equal ones the first.
+    speeds.reduce(|best, other| if other.1 > best.1 { other } else { best }).map(|(index, _)| index)
+}
+
 /// Whether `slower` cannot be told from `faster`.
 pub(crate) fn tied(faster: f64, slower: f64) -> bool {
     faster <= slower * (1.0 + TIE)
