@@ -248,6 +248,20 @@ mod tests {
     }
 
     #[test]
+    fn the_fastest_run_gets_most_done() {
+        let run = |step_time_s, tokens_per_s| RunSummary {
+            fits: true,
+            step_time_s: Some(step_time_s),
+            tokens_per_s,
+            ..RunSummary::default()
+        };
+        let longer_and_larger = [run(1.0, Some(10.0)), run(2.0, Some(30.0)), run(2.0, Some(30.0))];
+        assert_eq!(fastest(&longer_and_larger), Some(1));
+        assert_eq!(fastest(&[run(2.0, None), run(1.0, Some(1.0))]), Some(1), "by what both have");
+        assert_eq!(fastest(&[RunSummary::default()]), None);
+    }
+
+    #[test]
     fn activations_are_compared_where_nothing_else_differs() {
         assert!(are_of_activations(&[[1000, 500], [1000, 100]]));
         assert!(!are_of_activations(&[[1000, 500], [800, 100]]), "states are shared, too");

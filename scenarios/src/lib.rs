@@ -6,7 +6,7 @@
 //!       --resolve--> one Scenario per variant and point
 //! ```
 //!
-//! Only this crate opens files and talks to the terminal, and within it only the command line does.
+//! Only front ends open files and talk to people: the command line here, and the Python package.
 //!
 //! A text becomes an experiment, and that a summary:
 //!

@@ -43,3 +43,45 @@ fn reason(error: &io::Error) -> String {
         _ => error.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stream that opens and cannot be read, as a folder.
+    struct Folder;
+
+    impl Read for Folder {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(ErrorKind::IsADirectory.into())
+        }
+    }
+
+    fn open(path: &str) -> io::Result<Box<dyn Read>> {
+        match path {
+            "folder" => Ok(Box::new(Folder)),
+            "file" => Ok(Box::new(b"text".as_slice())),
+            "endless" => Ok(Box::new(io::repeat(b'x'))),
+            _ => Err(ErrorKind::NotFound.into()),
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_before_anything_is_read_of_it() {
+        let files = Opened(open);
+        for (path, reason) in [("folder", "it is a folder"), ("nothing", "there is no such file")] {
+            assert_eq!(files.read(path).expect_err(path), reason);
+            assert_eq!(files.open(path).err().as_deref(), Some(reason));
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_whole_and_an_endless_one_a_byte_too_far() {
+        let files = Opened(open);
+        assert_eq!(files.read("file").as_deref(), Ok(b"text".as_slice()));
+        assert_eq!(files.read("endless").map(|bytes| bytes.len()), Ok(MAX_BYTES + 1));
+        let mut text = String::new();
+        files.open("file").expect("it is there").read_to_string(&mut text).expect("it is text");
+        assert_eq!(text, "text");
+    }
+}

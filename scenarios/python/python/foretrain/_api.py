@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Union
 
 from . import _native
@@ -48,7 +49,7 @@ def run(
         ScenarioError: The scenario is wrong; ``problems`` has every mistake.
         Refused: Too many runs, an unknown variant, or no run that is possible.
     """
-    return _run("run", scenario, {}, set, variants, seed, jobs)
+    return _run(_Request("run", scenario, set), variants, seed, jobs)
 
 
 def sweep(
@@ -80,9 +81,9 @@ def sweep(
         ScenarioError: The scenario is wrong, or a path or value of ``over`` is.
         Refused: As for :func:`run`.
     """
-    axes = {path: _listed(path, values) for path, values in over.items()}
-    laid = _given(sweep=axes, where=where, cases=cases)
-    return _run("sweep", scenario, laid, set, variants, seed, jobs)
+    how = _given(where=where, cases=cases)
+    request = _Request("sweep", scenario, set, {"over": over, **how}, {"sweep": over, **how})
+    return _run(request, variants, seed, jobs)
 
 
 def search(
@@ -122,11 +123,9 @@ def search(
         ScenarioError: The scenario is wrong, or the space that is searched.
         Refused: As for :func:`run`.
     """
-    how = _given(
-        minimise=minimise, subject_to=subject_to, gap=gap, keep=keep, budget=budget
-    )
-    laid = {"search": {"over": dict(over), **how}}
-    return _run("search", scenario, laid, set, variants, seed, jobs)
+    how = _given(minimise=minimise, subject_to=subject_to, gap=gap, keep=keep, budget=budget)
+    call = {"over": over, **how}
+    return _run(_Request("search", scenario, set, call, {"search": call}), variants, seed, jobs)
 
 
 def check(scenario: Scenario, *, set: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -140,7 +139,7 @@ def check(scenario: Scenario, *, set: Mapping[str, Any] | None = None) -> dict[s
         ScenarioError: The scenario is wrong; ``problems`` has every mistake.
         Refused: It is right, but would not be run.
     """
-    experiment = _load(scenario, {}, set)
+    experiment = _Request("check", scenario, set).load()
     return {
         "name": experiment.name,
         "variants": experiment.variants,
@@ -160,7 +159,7 @@ def show(
         scenario, set: As for :func:`run`.
         variant: The variant; the first if ``None``.
     """
-    return _load(scenario, {}, set).show(variant)
+    return _Request("show", scenario, set).load().show(variant)
 
 
 def export(
@@ -181,7 +180,7 @@ def export(
     Raises:
         ScenarioError: The framework cannot do what the plan says, setting by setting.
     """
-    return _load(scenario, {}, set).export(to, variant)
+    return _Request("export", scenario, set).load().export(to, variant)
 
 
 def plan(
@@ -241,34 +240,51 @@ def schema() -> dict[str, Any]:
 
 
 def _run(
-    verb: str,
-    scenario: Scenario,
-    laid: Mapping[str, Any],
-    set: Mapping[str, Any] | None,
-    variants: Iterable[str] | None,
-    seed: int,
-    jobs: int | None,
+    request: _Request, variants: Iterable[str] | None, seed: int, jobs: int | None
 ) -> Result:
-    experiment = _load(scenario, laid, set, verb)
     chosen = _names(variants)
-    again = _again(verb, scenario, laid, set, chosen, seed)
-    return Result(experiment.run(chosen, seed, _jobs(jobs), again))
+    again = request.again(chosen, seed)
+    return Result(request.load().run(chosen, seed, _jobs(jobs), again))
 
 
-def _load(
-    scenario: Scenario,
-    laid: Mapping[str, Any],
-    set: Mapping[str, Any] | None,
-    verb: str = "run",
-) -> _native.Experiment:
-    """Read a scenario with more keys laid over it, as a file that extends it."""
-    path, texts = _place(scenario), []
-    if isinstance(scenario, Mapping):
-        texts.append((path, _text(scenario)))
-    if laid:
-        texts.append((f"<{verb}>", _text({"extends": path, **laid})))
-        path = f"<{verb}>"
-    return _native.Experiment(path, texts, _settings(set))
+@dataclass(frozen=True)
+class _Request:
+    """A scenario, and what a call lays over it."""
+
+    verb: str
+    scenario: Scenario
+    set: Mapping[str, Any] | None
+    call: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the call that are more than the scenario."""
+    laid: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of a file that extends the scenario."""
+
+    def load(self) -> _native.Experiment:
+        path, texts = _place(self.scenario), []
+        if isinstance(self.scenario, Mapping):
+            texts.append((path, _text(self.scenario, indent=2)))
+        if self.laid:
+            laid = f"<{self.verb}>"
+            texts.append((laid, _text({"extends": path, **self.laid}, indent=2)))
+            path = laid
+        return _native.Experiment(path, texts, self.settings())
+
+    def settings(self) -> list[str]:
+        return [f"{path}={_text(value)}" for path, value in (self.set or {}).items()]
+
+    def again(self, variants: list[str], seed: int) -> str:
+        """What gives the same results: a command where there is one, otherwise a call."""
+        if isinstance(self.scenario, Mapping) or self.laid:
+            more = _given(set=self.set, variants=variants or None)
+            call = {**self.call, **more} if seed == SEED else {**self.call, **more, "seed": seed}
+            given = {name: json.loads(_text(value)) for name, value in call.items()}
+            scenario = json.loads(_text(self.scenario))
+            words = [repr(scenario), *(f"{name}={value!r}" for name, value in given.items())]
+            return f"foretrain.{self.verb}({', '.join(words)})"
+        words = ["foretrain", "run", os.fspath(self.scenario)]
+        words += [word for setting in self.settings() for word in ("--set", setting)]
+        words += [word for variant in variants for word in ("--variant", variant)]
+        return shlex.join(words if seed == SEED else [*words, "--seed", str(seed)])
 
 
 def _place(scenario: Scenario) -> str:
@@ -280,33 +296,6 @@ def _place(scenario: Scenario) -> str:
         raise TypeError(f"a scenario is a path, a name or a dict, not {path!r}")
     is_path = not isinstance(scenario, str) or any(mark in path for mark in "/\\.:")
     return path if is_path or os.path.isfile(path) else f"library:{path}"
-
-
-def _again(
-    verb: str,
-    scenario: Scenario,
-    laid: Mapping[str, Any],
-    set: Mapping[str, Any] | None,
-    variants: list[str],
-    seed: int,
-) -> str:
-    """What gives the same results: a command where there is one, otherwise a call."""
-    if laid or isinstance(scenario, Mapping):
-        how = _given(set=set, variants=variants or None, seed=None if seed == SEED else seed)
-        given = [repr(scenario), *(f"{key}={value!r}" for key, value in {**laid, **how}.items())]
-        return f"foretrain.{verb}({', '.join(given)})"
-    words = ["foretrain", "run", os.fspath(scenario)]
-    for setting in _settings(set):
-        words += ["--set", setting]
-    for variant in variants:
-        words += ["--variant", variant]
-    if seed != SEED:
-        words += ["--seed", str(seed)]
-    return shlex.join(words)
-
-
-def _settings(set: Mapping[str, Any] | None) -> list[str]:
-    return [f"{path}={_text(value, indent=None)}" for path, value in (set or {}).items()]
 
 
 def _names(names: Iterable[str] | None) -> list[str]:
@@ -321,17 +310,11 @@ def _jobs(jobs: int | None) -> int | None:
     return jobs
 
 
-def _listed(path: str, values: Sequence[Any]) -> Any:
-    if isinstance(values, str):
-        raise TypeError(f"values of {path} are a list: [{values!r}]")
-    return values
-
-
 def _given(**settings: Any) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def _text(value: Any, indent: int | None = 2) -> str:
+def _text(value: Any, indent: int | None = None) -> str:
     """A value as JSON, which is YAML, too."""
     return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False, default=_plain)
 

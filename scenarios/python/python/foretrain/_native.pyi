@@ -2,6 +2,8 @@
 
 from typing import Final, final
 
+__all__ = ["Experiment", "Outcome", "__version__", "best_plan", "library", "schema", "validate"]
+
 __version__: Final[str]
 
 @final

@@ -65,13 +65,14 @@ class Result:
         except ImportError as missing:
             remedy = "a frame needs pandas: `pip install pandas`, or use `runs`, a list of dicts"
             raise ImportError(remedy) from missing
-        # Variants may be called `none` or `1`; only what is empty is absent.
+        # Variants may be called `none` or `1`; only what is empty is absent. This engine reads
+        # numbers as they were written.
         return pandas.read_csv(
             io.StringIO(self.to_csv()),
             dtype={"variant": str},
             keep_default_na=False,
             na_values=[""],
-            float_precision="round_trip",
+            engine="python",
         )
 
     def to_csv(self) -> str:
