@@ -114,6 +114,14 @@ class Files(unittest.TestCase):
                 self.assertEqual((ours / name).read_bytes(), theirs.read_bytes(), name)
 
 
+    def test_results_can_be_sent_to_other_processes(self):
+        result = foretrain.run(pipeline())
+        sent = pickle.loads(pickle.dumps(result))
+        self.assertEqual((sent.summary, sent.best), (result.summary, result.best))
+        self.assertEqual((sent.report, sent.to_csv()), (result.report, result.to_csv()))
+        self.assertEqual((repr(sent), sent.scenario), (repr(result), result.scenario))
+
+
 class Frames(unittest.TestCase):
     def test_without_pandas_the_remedy_is_told(self):
         with mock.patch.dict(sys.modules, {"pandas": None}):

@@ -87,8 +87,8 @@ fn code_of_crates() -> Vec<PathBuf> {
     files
 }
 
-/// Below the front ends and the devices that are measured nothing looks at a clock, hashes with a random seed, opens a file
-/// or prints.
+/// Below the front ends and the devices that are measured nothing looks at a clock, hashes with a
+/// random seed, opens a file or prints.
 #[test]
 fn simulations_are_pure() {
     const FORBIDDEN: [&str; 8] =

@@ -6,6 +6,7 @@ import html
 import io
 import json
 import os
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ HEIGHT = 720
 class Result:
     """What a scenario, a sweep or a search found. In a notebook it shows its report."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: Outcome | _Pages) -> None:
         self._outcome = outcome
 
     @property
@@ -113,6 +114,12 @@ class Result:
             fresh.replace(place / name)
         return place / "report.html"
 
+    def __reduce__(self) -> tuple[type[Result], tuple[_Pages]]:
+        """Other processes get the pages that the native half would write."""
+        it = self._outcome
+        pages = {"json": it.json(), "csv": it.csv(), "report": self.report}
+        return Result, (_Pages(it.finding, it.scenario, it.best, pages),)
+
     def __repr__(self) -> str:
         return self.finding
 
@@ -120,3 +127,22 @@ class Result:
         page = html.escape(self.report)
         style = f"width: 100%; height: {HEIGHT}px; border: 1px solid #ccc; background: #fff"
         return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
+
+
+@dataclass(frozen=True)
+class _Pages:
+    """An outcome of another process."""
+
+    finding: str
+    scenario: str
+    best: int | None
+    pages: dict[str, str]
+
+    def json(self) -> str:
+        return self.pages["json"]
+
+    def csv(self) -> str:
+        return self.pages["csv"]
+
+    def report(self) -> str:
+        return self.pages["report"]
