@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 
 use super::trouble::Trouble;
 
-pub(super) use scenarios::beginning;
-
 /// Makes a folder, before anything is computed that would have nowhere to go.
 ///
 /// # Errors
