@@ -62,6 +62,9 @@ class Figures(unittest.TestCase):
         proof = result.summary["search"]
         self.assertEqual((proof["gap"], len(result.runs)), (0.0, 3))
         self.assertEqual(result.best, min(result.runs, key=lambda run: run["step_time_s"]))
+        tensor = foretrain.search(scenario, over, where=["parallelism.tensor >= 2"])
+        self.assertEqual({run["point"]["parallelism.tensor"] for run in tensor.runs}, {"2"})
+        self.assertEqual(eval(tensor.summary["reproduce"]).summary, tensor.summary)
         whole = foretrain.sweep(
             {**scenario, "parallelism": {"tensor": 1, "data": 8}}, {"training.micro_batch": [1, 2, 4]}
         )

@@ -90,11 +90,12 @@ def search(
     scenario: Scenario,
     over: Mapping[str, Any],
     *,
-    minimise: str | None = None,
+    minimise: str | Sequence[str] | None = None,
     subject_to: Sequence[str] | None = None,
     gap: str | None = None,
     keep: int | None = None,
     budget: str | None = None,
+    where: Sequence[str] | None = None,
     set: Mapping[str, Any] | None = None,
     variants: Iterable[str] | None = None,
     seed: int = SEED,
@@ -108,12 +109,13 @@ def search(
         scenario: As for :func:`run`; it must not sweep. What it searches itself is replaced.
         over: Values by dotted path, as for :func:`sweep`, or ``"auto"`` for those that model,
             machine and batch imply; ``"techniques"`` is a list of techniques.
-        minimise: ``"step_time"`` (if ``None``), ``"time_per_sample"`` or ``"cost"``.
+        minimise: The objective; ``"step_time"`` if ``None``. Others are in :func:`schema`.
         subject_to: Limits that a plan must keep, ``"peak_memory <= 76 GiB"``.
         gap: The search ends when the best plan is proven within this of any other; ``"1 %"`` if
             ``None``.
         keep: Plans that are reported, the best first; 10 if ``None``.
         budget: Time after which it ends with the best plan so far, ``"10 min"``.
+        where: Conditions that plans must meet, as for :func:`sweep`.
         set, variants, seed, jobs: As for :func:`run`.
 
     Returns:
@@ -124,8 +126,9 @@ def search(
         Refused: As for :func:`run`.
     """
     how = _given(minimise=minimise, subject_to=subject_to, gap=gap, keep=keep, budget=budget)
-    call = {"over": over, **how}
-    return _run(_Request("search", scenario, set, call, {"search": call}), variants, seed, jobs)
+    space, rules = {"over": over, **how}, _given(where=where)
+    laid = {"search": space, **rules}
+    return _run(_Request("search", scenario, set, {**space, **rules}, laid), variants, seed, jobs)
 
 
 def check(scenario: Scenario, *, set: Mapping[str, Any] | None = None) -> dict[str, Any]:
