@@ -89,6 +89,15 @@ impl Speed {
     }
 }
 
+/// Index of the run that gets most done a second, in the measure of speed that all runs have.
+/// `None`: no run has a step time.
+pub fn fastest(runs: &[RunSummary]) -> Option<usize> {
+    let speed = Speed::of(runs);
+    let speeds = runs.iter().enumerate().filter_map(|(index, run)| Some((index, speed.value(run)?)));
+    // Of equal ones the first.
+    speeds.reduce(|best, other| if other.1 > best.1 { other } else { best }).map(|(index, _)| index)
+}
+
 /// Whether `slower` cannot be told from `faster`.
 pub(crate) fn tied(faster: f64, slower: f64) -> bool {
     faster <= slower * (1.0 + TIE)
@@ -236,6 +245,20 @@ mod tests {
         };
         let runs: Vec<RunSummary> = runs.iter().map(run).collect();
         Comparison::of(&runs, &[], &[]).is_of_activations()
+    }
+
+    #[test]
+    fn the_fastest_run_gets_most_done() {
+        let run = |step_time_s, tokens_per_s| RunSummary {
+            fits: true,
+            step_time_s: Some(step_time_s),
+            tokens_per_s,
+            ..RunSummary::default()
+        };
+        let longer_and_larger = [run(1.0, Some(10.0)), run(2.0, Some(30.0)), run(2.0, Some(30.0))];
+        assert_eq!(fastest(&longer_and_larger), Some(1));
+        assert_eq!(fastest(&[run(2.0, None), run(1.0, Some(1.0))]), Some(1), "by what both have");
+        assert_eq!(fastest(&[RunSummary::default()]), None);
     }
 
     #[test]

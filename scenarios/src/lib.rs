@@ -6,7 +6,7 @@
 //!       --resolve--> one Scenario per variant and point
 //! ```
 //!
-//! Only this crate opens files and talks to the terminal, and within it only the command line does.
+//! Only front ends open files and talk to people: the command line here, and the Python package.
 //!
 //! A text becomes an experiment, and that a summary:
 //!
@@ -41,6 +41,7 @@
     )
 )]
 
+pub mod best_plan;
 #[cfg(feature = "measure")]
 pub mod calibration;
 pub mod campaign;
@@ -60,9 +61,13 @@ mod text;
 #[cfg(feature = "measure")]
 pub mod validation;
 
-pub use experiment::{Experiment, Files, Infeasible, Point, Resolved, load};
+pub use experiment::{Experiment, Files, Infeasible, Opened, Point, Resolved, beginning, load};
 pub use hardware::MAX_BYTES;
 pub use schema::{Scenario, json_schema};
 pub use text::lines::{WrongLine, read_lines};
+pub use text::located::{Located, Place};
 pub use text::problem::{Failure, Note, Problem};
 pub use text::source::{Mark, Source, Sources};
+
+/// Version and commit.
+pub const VERSION: &str = env!("FORETRAIN_VERSION");

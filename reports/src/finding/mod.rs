@@ -13,7 +13,7 @@ mod words;
 
 use std::fmt;
 
-pub use crate::ranking::Speed;
+pub use crate::ranking::{Speed, fastest};
 pub use claim::{Claim, Range, Rate, Saving, Setting, Wins};
 pub use failure::verdict;
 pub(crate) use failure::{brief_verdict, failed_briefly};

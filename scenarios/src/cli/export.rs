@@ -2,11 +2,12 @@
 
 use clap::ValueEnum;
 use scenarios::interchange::{self, Target};
+use scenarios::run::first;
 
 use super::input::{self, Changes};
 use super::printer::Printer;
 use super::trouble::{Trouble, json};
-use super::{Exit, Format, show};
+use super::{Exit, Format};
 
 /// A plan, and who is to train it.
 #[derive(Debug, clap::Args)]
@@ -45,14 +46,13 @@ pub(super) fn export(arguments: &Arguments, printer: &Printer) -> Result<Exit, T
 
 fn exported(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     let experiment = input::experiment(&arguments.file, &arguments.changes)?;
-    let variant = show::variant(&experiment, arguments.variant.as_deref())?;
-    let (_, resolved) = show::first_run(&experiment, variant)?;
+    let first = first(&experiment, arguments.variant.as_deref())?;
     let target = match arguments.to {
         Framework::Megatron => Target::MEGATRON,
         Framework::Deepspeed => Target::DEEPSPEED,
         Framework::Torchtitan => Target::TORCHTITAN,
     };
-    let exported = interchange::export(&experiment, &resolved, target)?;
+    let exported = interchange::export(&experiment, &first.resolved, target)?;
     match arguments.format {
         Format::Table => {
             exported.origins().into_iter().for_each(|origins| printer.tell(&origins));

@@ -1,17 +1,10 @@
 //! Files as they are read and written: no further than makes sense, and as a whole or not at all.
 
 use std::fs;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::trouble::Trouble;
-
-/// What there is to read, but of what is longer than `most` bytes one byte more: enough to see that it is too long.
-pub(super) fn beginning(from: impl Read, most: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    from.take(most as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
 
 /// Makes a folder, before anything is computed that would have nowhere to go.
 ///

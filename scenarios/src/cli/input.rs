@@ -4,9 +4,8 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-use scenarios::{Experiment, Failure, Files, MAX_BYTES, library, load};
+use scenarios::{Experiment, Failure, Files, Opened, library, load};
 
-use super::files::beginning;
 use super::trouble::Trouble;
 
 /// Scenarios, and changes to all of them.
@@ -37,7 +36,7 @@ const LIBRARY: &str = "library:";
 /// # Errors
 /// Everything that is wrong with it.
 pub(super) fn experiment(argument: &str, changes: &Changes) -> Result<Experiment, Trouble> {
-    Ok(load(&Disk, &path(argument)?, &changes.set)?)
+    Ok(load(&disk(), &path(argument)?, &changes.set)?)
 }
 
 /// Reads a scenario of the library.
@@ -45,7 +44,7 @@ pub(super) fn experiment(argument: &str, changes: &Changes) -> Result<Experiment
 /// # Errors
 /// That there is none of this name.
 pub(super) fn library_experiment(name: &str) -> Result<Experiment, Failure> {
-    load(&Disk, &format!("{LIBRARY}{}", name.strip_prefix(LIBRARY).unwrap_or(name)), &[])
+    load(&disk(), &format!("{LIBRARY}{}", name.strip_prefix(LIBRARY).unwrap_or(name)), &[])
 }
 
 /// Reads a whole text: a file, or standard input.
@@ -54,7 +53,7 @@ pub(super) fn library_experiment(name: &str) -> Result<Experiment, Failure> {
 /// Why it cannot be read.
 pub(super) fn text(argument: &str) -> Result<(String, String), Trouble> {
     let name = if argument == STDIN { STDIN_SHOWN } else { argument };
-    let bytes = Disk.read(name);
+    let bytes = disk().read(name);
     let bytes = bytes.map_err(|reason| Trouble::Mistake(format!("cannot read `{name}`: {reason}")))?;
     let text = String::from_utf8(bytes);
     let text = text.map_err(|_| Trouble::Mistake(format!("`{name}` is not UTF-8 text: save it as UTF-8")))?;
@@ -107,34 +106,13 @@ fn path(argument: &str) -> Result<String, Trouble> {
 }
 
 /// Files on this machine, and standard input.
-struct Disk;
-
-impl Files for Disk {
-    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
-        let bytes = match path {
-            STDIN_SHOWN => beginning(io::stdin().lock(), MAX_BYTES),
-            path => File::open(path).and_then(|file| beginning(file, MAX_BYTES)),
-        };
-        bytes.map_err(|error| reason(&error))
-    }
-
-    fn open(&self, path: &str) -> Result<Box<dyn Read + '_>, String> {
-        let file = File::open(path).map_err(|error| reason(&error))?;
-        match file.metadata() {
-            Ok(facts) if facts.is_dir() => Err(reason(&ErrorKind::IsADirectory.into())),
-            _ => Ok(Box::new(file)),
-        }
-    }
-}
-
-/// Why a file cannot be read, in a few words.
-fn reason(error: &io::Error) -> String {
-    match error.kind() {
-        ErrorKind::NotFound => "there is no such file".to_owned(),
-        ErrorKind::IsADirectory => "it is a folder".to_owned(),
-        ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => error.to_string(),
-    }
+fn disk() -> impl Files {
+    Opened(|path: &str| -> io::Result<Box<dyn Read>> {
+        Ok(match path {
+            STDIN_SHOWN => Box::new(io::stdin().lock()),
+            path => Box::new(File::open(path)?),
+        })
+    })
 }
 
 #[cfg(test)]

@@ -35,15 +35,13 @@ use clap::{ColorChoice, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use printer::Printer;
+use scenarios::VERSION;
 use trouble::Trouble;
 #[cfg(not(feature = "measure"))]
 use {simulates_only as calibrate, simulates_only as validate};
 
 /// The seed where none is given.
 const SEED: u64 = 1;
-
-/// Version and commit.
-const VERSION: &str = env!("FORETRAIN_VERSION");
 
 const EXAMPLES: &str = "\
 Examples:

@@ -16,7 +16,6 @@ use super::input::{self, Inputs};
 use super::output::{REPORT, Results, Staging};
 use super::printer::Printer;
 use super::progress::{self, Bar};
-use super::show;
 use super::trouble::{self, Trouble};
 use super::{Exit, Format, SEED, each};
 
@@ -136,9 +135,7 @@ fn scenario(experiment: &Experiment, options: &Options, summary: &Summary) -> Re
     let place = |path: &str| {
         std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned())
     };
-    let settings = shown(experiment, options, summary)?;
-    let settings = settings.map(|resolved| experiment.explain_elsewhere(&resolved, &place));
-    Ok(show::named(experiment.name(), &settings.unwrap_or_default()))
+    Ok(shown(experiment, options, summary, &place)?)
 }
 
 fn print_summary(summary: &Summary, report: &Path, printer: &Printer) -> Result<Exit, Trouble> {

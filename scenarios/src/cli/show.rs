@@ -1,8 +1,8 @@
 //! `foretrain show`: a scenario as it is run, every value with its origin.
 
-use scenarios::run::Refusal;
+use scenarios::run::{First, first};
 use scenarios::schema::Shape;
-use scenarios::{Experiment, Point, Resolved};
+use scenarios::{Experiment, Point};
 
 use super::Exit;
 use super::input::{self, Changes};
@@ -32,42 +32,13 @@ pub(super) struct Arguments {
 /// Prints one run of the experiment; over a sweep the first whose sizes multiply.
 pub(super) fn show(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     let experiment = input::experiment(&arguments.file, &arguments.changes)?;
-    let variant = variant(&experiment, arguments.variant.as_deref())?;
-    let (point, resolved) = first_run(&experiment, variant)?;
+    let First { variant, point, resolved } = first(&experiment, arguments.variant.as_deref())?;
     let settings = experiment.explain(&resolved);
     match &arguments.explain {
         _ if arguments.tensors => super::tensors::print(&resolved, printer),
         Some(path) => printer.print(&explanation(path, &settings)?),
-        None => {
-            printer.print(&(heading(&experiment, variant, &point) + &named(experiment.name(), &settings)))
-        }
+        None => printer.print(&(heading(&experiment, variant, &point) + &experiment.titled(&settings))),
     }
-}
-
-pub(super) fn variant<'e>(experiment: &'e Experiment, wanted: Option<&str>) -> Result<&'e str, Refusal> {
-    let known: Vec<&str> = experiment.variants().collect();
-    let found = known.iter().find(|name| wanted.is_none_or(|wanted| wanted == **name));
-    found.copied().ok_or_else(|| Refusal::UnknownVariant {
-        name: wanted.unwrap_or_default().to_owned(),
-        known: known.into_iter().map(str::to_owned).collect(),
-    })
-}
-
-pub(super) fn first_run(experiment: &Experiment, variant: &str) -> Result<(Point, Resolved), Trouble> {
-    let mut reason = "no point of the sweep meets `where`".to_owned();
-    for point in experiment.points() {
-        match experiment.resolve(variant, &point) {
-            Ok(resolved) => return Ok((point, resolved)),
-            Err(infeasible) => reason = infeasible.reason,
-        }
-    }
-    Err(Trouble::Mistake(format!("`{variant}` has no run to show: {reason}")))
-}
-
-/// A scenario of these settings that can be run.
-pub(super) fn named(name: &str, settings: &str) -> String {
-    // A JSON text is one in YAML, too, whatever is in it.
-    format!("name: {}\n{settings}", serde_json::Value::from(name))
 }
 
 /// Which run it is, in comments; empty where there is only one.

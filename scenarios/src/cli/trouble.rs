@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use calibration::TableError;
 use reports::summary::SCHEMA_VERSION;
 use scenarios::run::Refusal;
-use scenarios::{Failure, Mark, Problem, Sources};
+use scenarios::{Failure, Located, Place};
 use serde::Serialize;
 
 use super::printer::Printer;
@@ -36,26 +36,9 @@ pub(super) enum Trouble {
 
 /// Problems for programs.
 #[derive(Serialize)]
-struct Problems<'a> {
+struct Problems {
     schema_version: u32,
-    problems: Vec<Entry<'a>>,
-}
-
-#[derive(Serialize)]
-struct Entry<'a> {
-    message: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    places: Vec<Place<'a>>,
-    help: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct Place<'a> {
-    file: String,
-    line: u32,
-    column: u32,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    label: &'a str,
+    problems: Vec<Located>,
 }
 
 impl Trouble {
@@ -102,34 +85,20 @@ impl Trouble {
     /// All problems with their places, as one JSON document.
     fn json(&self) -> String {
         let problems = match self {
-            Trouble::Scenario(failure) => {
-                failure.problems.iter().map(|problem| entry(problem, &failure.sources)).collect()
-            }
-            Trouble::Tables(errors) => errors.iter().map(entry_of_table).collect(),
-            _ => vec![Entry { message: self.to_string(), places: Vec::new(), help: None }],
+            Trouble::Scenario(failure) => failure.located(),
+            Trouble::Tables(errors) => errors.iter().map(located).collect(),
+            _ => vec![Located { message: self.to_string(), places: Vec::new(), help: None }],
         };
         json(&Problems { schema_version: SCHEMA_VERSION, problems })
     }
 }
 
-fn entry<'a>(problem: &'a Problem, sources: &Sources) -> Entry<'a> {
-    let place = |mark: Mark, label: &'a str| {
-        let place = sources.locate(mark);
-        let file = place.strip_suffix(&format!(":{mark}")).unwrap_or(&place).to_owned();
-        Place { file, line: mark.line, column: mark.column, label }
-    };
-    Entry {
-        message: problem.message.clone(),
-        places: problem.notes.iter().map(|note| place(note.mark, &note.label)).collect(),
-        help: problem.help.as_deref(),
-    }
-}
-
-fn entry_of_table(error: &TableError) -> Entry<'static> {
+fn located(error: &TableError) -> Located {
     let TableError { file, line, at, .. } = error;
     let count = |at: u64| u32::try_from(at).unwrap_or(u32::MAX);
-    let place = Place { file: file.clone(), line: count(*line), column: count(at.unwrap_or(1)), label: "" };
-    Entry { message: error.to_string(), places: vec![place], help: None }
+    let (line, column) = (count(*line), count(at.unwrap_or(1)));
+    let place = Place { file: file.clone(), line, column, label: String::new() };
+    Located { message: error.to_string(), places: vec![place], help: None }
 }
 
 /// A document for programs, indented and with a final line break.

@@ -12,7 +12,7 @@ use crate::text::problem::Problem;
 use crate::text::source::{Mark, SourceId, Sources};
 use crate::text::yaml;
 
-/// Where scenarios come from. Only the command line opens files; tests and the library need none.
+/// Where scenarios come from. Only front ends open files; tests and the library need none.
 pub trait Files {
     /// The bytes of the file at `path`, at least the first [`MAX_BYTES`](crate::MAX_BYTES) and one more.
     ///

@@ -17,6 +17,7 @@ mod layers;
 mod merge;
 mod movement_plans;
 mod named;
+mod opened;
 mod overrides;
 mod paths;
 mod presets;
@@ -43,6 +44,7 @@ use overrides::Override;
 
 pub use files::Files;
 pub(crate) use layers::Variant;
+pub use opened::{Opened, beginning};
 pub(crate) use paths::{is_below, leads_to};
 pub(crate) use search::OBJECTIVES_MAX;
 pub use search::{Objective, Search};
@@ -298,6 +300,12 @@ impl Experiment {
     /// them, which gets the names that they have where foretrain runs.
     pub fn explain_elsewhere(&self, resolved: &Resolved, place: &dyn Fn(&str) -> String) -> String {
         explain::explain(resolved, &self.sources, Some(place))
+    }
+
+    /// Settings as a scenario that can be run: below the name of the experiment.
+    pub fn titled(&self, settings: &str) -> String {
+        // A JSON text is one in YAML, too, whatever is in it.
+        format!("name: {}\n{settings}", serde_json::Value::from(self.name.as_str()))
     }
 
     fn assemble(draft: Draft, overrides: Vec<Override>, problems: &mut Vec<Problem>) -> Self {

@@ -7,6 +7,7 @@ mod constants;
 mod drawing;
 mod drives;
 mod failure;
+mod first;
 mod footprint;
 mod headline;
 mod idle;
@@ -40,10 +41,11 @@ use rayon::prelude::*;
 use reports::summary::{RunSummary, Summary};
 use thiserror::Error;
 
-use crate::experiment::{Experiment, Point, Resolved};
+use crate::experiment::{Experiment, Point};
 use one::{Drawn, Ended};
 use outcomes::Outcomes;
 
+pub use first::{First, first};
 pub(crate) use one::prepare;
 pub(crate) use plan::MAX_STAGES;
 pub use plan::{MAX_RUNS, Plan, Reason, plan};
@@ -118,6 +120,14 @@ pub enum Refusal {
         /// Reasons, the most frequent first; empty where no point of the sweep meets `where`.
         reasons: Vec<Reason>,
     },
+    /// A variant of which no run is possible.
+    #[error("`{variant}` has no run to show: {reason}")]
+    NothingToShow {
+        /// The variant.
+        variant: String,
+        /// Why its last run is impossible.
+        reason: String,
+    },
     /// A mistake in foretrain.
     #[error("variant `{variant}` could not be simulated, which is a bug in foretrain: {reason}")]
     Broken {
@@ -168,7 +178,8 @@ impl Progress for Sizing<'_> {
     }
 }
 
-/// The run that a summary shows: the first that can be resolved, if any can; of a search the best.
+/// The run that a summary shows, as a scenario to be kept elsewhere: the first that can be resolved,
+/// if any can; of a search the best. Hardware files are called as `place` calls them.
 ///
 /// # Errors
 /// A variant that the experiment does not have.
@@ -176,11 +187,14 @@ pub fn shown(
     experiment: &Experiment,
     options: &Options,
     summary: &Summary,
-) -> Result<Option<Resolved>, Refusal> {
-    Ok(match experiment.search() {
+    place: &dyn Fn(&str) -> String,
+) -> Result<String, Refusal> {
+    let resolved = match experiment.search() {
         Some(_) => summarise::best(experiment, &summary.variants),
         None => summarise::first(experiment, &selected(experiment, options)?),
-    })
+    };
+    let settings = resolved.map(|resolved| experiment.explain_elsewhere(&resolved, place));
+    Ok(experiment.titled(&settings.unwrap_or_default()))
 }
 
 /// Runs an experiment.

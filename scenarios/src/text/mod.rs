@@ -5,6 +5,7 @@
 
 pub(crate) mod decode;
 pub(crate) mod lines;
+pub(crate) mod located;
 pub(crate) mod node;
 pub(crate) mod problem;
 pub(crate) mod source;

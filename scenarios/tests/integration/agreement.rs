@@ -1,6 +1,6 @@
 //! `check` says what `run` says: what can be told without building is told at once, at its place and with a remedy.
 
-use scenarios::run::{Options, Plan, Reason, Refusal, Unwatched, execute, plan as sized};
+use scenarios::run::{Plan, Reason, Refusal, Unwatched, execute, plan as sized};
 use scenarios::{Experiment, Failure};
 
 use crate::support::{experiment, messages, options, read, run};
@@ -171,6 +171,7 @@ sweep: { training.micro_batches: [3, 5, 8] }
     );
     let summary = run(&experiment);
     assert!(summary.resolved_scenario.contains("micro_batches: 8"), "{}", summary.resolved_scenario);
-    let shown = scenarios::run::shown(&experiment, &Options { jobs: Some(1), ..options() }, &summary);
-    assert!(shown.expect("its variant exists").is_some());
+    let shown = scenarios::run::shown(&experiment, &options(), &summary, &str::to_owned);
+    let shown = shown.expect("its variant exists");
+    assert!(shown.contains("micro_batches: 8"), "{shown}");
 }

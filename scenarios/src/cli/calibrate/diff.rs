@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use calibration::hardware::Hardware;
 use reports::quantity;
+use scenarios::beginning;
 use scenarios::hardware::{Difference, MAX_BYTES, differences, read};
 use serde::Serialize;
 
-use crate::cli::files::beginning;
 use crate::cli::printer::Printer;
 use crate::cli::trouble::{self, Trouble};
 use crate::cli::{Exit, Format};

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use calibration::{Errors, Table};
 use hw_models::catalogue::nearest::remedy;
 use reports::quantity;
+use scenarios::beginning;
 use scenarios::calibration::{Calibration, Class, Options, calibrate as fit, embedded, embedded_names};
 
 use super::{Arguments, FOLDER, page, put_hardware, today};
-use crate::cli::files::{self, beginning};
+use crate::cli::files;
 use crate::cli::printer::Printer;
 use crate::cli::progress::{self, Bar};
 use crate::cli::trouble::{self, Trouble};

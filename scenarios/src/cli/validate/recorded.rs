@@ -3,12 +3,12 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use scenarios::beginning;
 use scenarios::hardware;
 use scenarios::validation::on_device::{OnMachine, Recorded, judge};
 
 use super::{Arguments, judged};
 use crate::cli::Exit;
-use crate::cli::files::beginning;
 use crate::cli::printer::Printer;
 use crate::cli::trouble::Trouble;
 
