@@ -19,9 +19,10 @@ use std::collections::{BTreeSet, BinaryHeap};
 use rayon::prelude::*;
 use reports::summary::{RunSummary, SearchProof};
 
+use super::journal::Simulations;
 use super::one;
 use super::outcomes::fingerprint;
-use super::{Options, Progress, Refusal, failure};
+use super::{Done, Options, Progress, Refusal, Shard, failure};
 use crate::campaign;
 use crate::experiment::{Experiment, Objective, Search, Variant};
 use crate::plans;
@@ -45,25 +46,54 @@ pub(super) fn best(
     search: &Search,
     variants: &[&str],
     options: &Options,
+    simulations: &Simulations<'_>,
     progress: &dyn Progress,
 ) -> Result<(Vec<RunSummary>, SearchProof), Refusal> {
-    let merged = variants.iter().map(|name| experiment.variant(name)).collect();
-    let space = Space { experiment, search, variants, merged, seed: options.seed };
+    let space = Space::new(experiment, search, variants, simulations);
     let groups = groups(experiment, variants.len());
+    searched(&space, &groups, options, progress)?.end(&space, &groups)
+}
+
+/// Searches the groups of a shard to the end, for the outcomes of their simulations.
+///
+/// # Errors
+/// A mistake in foretrain.
+pub(super) fn work(
+    experiment: &Experiment,
+    search: &Search,
+    variants: &[&str],
+    (options, shard): (&Options, Shard),
+    simulations: &Simulations<'_>,
+    progress: &dyn Progress,
+) -> Result<Done, Refusal> {
+    let space = Space::new(experiment, search, variants, simulations);
+    let groups: Vec<Group> = shard.of(groups(experiment, variants.len()).into_iter()).collect();
+    let state = searched(&space, &groups, options, progress)?;
+    let of = groups.iter().map(|group| group.members.len() as u64).sum();
+    Ok(Done { done: of - state.left(&groups), of })
+}
+
+/// Tells plans until no open one can be better than the best, or until it is stopped.
+fn searched(
+    space: &Space<'_>,
+    groups: &[Group],
+    options: &Options,
+    progress: &dyn Progress,
+) -> Result<State, Refusal> {
     progress.begin(groups.iter().map(|group| group.members.len() as u64).sum());
-    let mut state = State::new(&groups, search);
-    while let Some(round) = state.round(&groups) {
+    let mut state = State::new(groups, space.search);
+    while let Some(round) = state.round(groups) {
         if progress.stop() {
             break;
         }
         let told: Vec<Told> = super::in_parallel(options.jobs, || {
-            round.par_iter().map(|open| space.told(&groups, open)).collect()
+            round.par_iter().map(|open| space.told(groups, open)).collect()
         });
         for (open, told) in round.iter().zip(told) {
-            state.take(open, told, (&space, &groups), progress)?;
+            state.take(open, told, (space, groups), progress)?;
         }
     }
-    state.end(&space, &groups)
+    Ok(state)
 }
 
 /// Plans that are not known well enough yet.
@@ -104,7 +134,7 @@ struct Space<'e> {
     search: &'e Search,
     variants: &'e [&'e str],
     merged: Vec<Variant<'e>>,
-    seed: u64,
+    simulations: &'e Simulations<'e>,
 }
 
 /// One more thing that is known of a plan.
@@ -131,7 +161,17 @@ struct Priced {
     work: Option<group::Work>,
 }
 
-impl Space<'_> {
+impl<'e> Space<'e> {
+    fn new(
+        experiment: &'e Experiment,
+        search: &'e Search,
+        variants: &'e [&'e str],
+        simulations: &'e Simulations<'e>,
+    ) -> Self {
+        let merged = variants.iter().map(|name| experiment.variant(name)).collect();
+        Self { experiment, search, variants, merged, simulations }
+    }
+
     fn told(&self, groups: &[Group], open: &Open) -> Told {
         match open.what {
             What::Group { group, member } | What::Rough { group, member } => {
@@ -178,9 +218,9 @@ impl Space<'_> {
             Ok(scenario) => scenario,
             Err(reasons) => return Told::Impossible(reasons),
         };
-        let run = one::tried(&scenario, self.seed).map(|run| {
+        let run = self.simulations.tried(&scenario).map(|run| {
             let mut run = run.map(Box::new);
-            run.iter_mut().for_each(|run| campaign::add(&scenario, self.seed, run));
+            run.iter_mut().for_each(|run| campaign::add(&scenario, self.simulations.seed(), run));
             run
         });
         Told::Simulated { gpus: plans::ranks(&scenario), unit: self.unit(&scenario), run }
@@ -352,8 +392,13 @@ impl State {
         self.best.truncate(self.keep);
     }
 
+    /// Plans that nobody came to.
+    fn left(&self, groups: &[Group]) -> u64 {
+        self.open.iter().map(|Reverse(open)| open.count(groups)).sum()
+    }
+
     fn end(mut self, space: &Space<'_>, groups: &[Group]) -> Result<(Vec<RunSummary>, SearchProof), Refusal> {
-        self.tally.left = self.open.iter().map(|Reverse(open)| open.count(groups)).sum();
+        self.tally.left = self.left(groups);
         let open = self.open.iter().map(|Reverse(open)| open.bound).fold(self.lowest, f64::min);
         let gap = self.best.first().map(|best| (best.objective / open.min(best.objective) - 1.0).max(0.0));
         let proof = self.tally.proof(space.search.settings.minimise, gap);
@@ -378,7 +423,7 @@ impl Space<'_> {
     /// A run that does not fit, with its reason.
     fn failed(&self, group: &Group, member: usize) -> Result<RunSummary, Refusal> {
         match self.scenario(group, member) {
-            Ok(scenario) => one::outcome(&scenario, self.seed, one::Drawn::No)
+            Ok(scenario) => one::outcome(&scenario, self.simulations.seed(), one::Drawn::No)
                 .map_err(|reason| self.broken(group, reason)),
             Err(reasons) => Ok(failure::infeasible(reasons.join("; "))),
         }
