@@ -1,5 +1,5 @@
-//! Gives the binary its version: that of the manifest, the commit where git knows one, and digits of the sources, which
-//! change before they are committed.
+//! Gives the binary its version: that of the manifest, the commit where git knows one, and digits of
+//! the sources, which change before they are committed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -15,9 +15,6 @@ use super::run::{command, simulate};
 use super::shards::{self, Merged};
 use super::trouble::Trouble;
 
-/// Shards that are named where something is missing.
-const NAMED_MAX: usize = 10;
-
 /// What is merged, and how.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -94,19 +91,12 @@ fn missing(
 
 /// The shards that lack something, each with the command that goes on with it.
 fn told(missing: &[(Shard, String)], request: &Request<'_>) -> String {
-    let count = missing[0].0.count();
     let run = command(request.words("run").into_iter());
-    let named = missing.iter().take(NAMED_MAX);
-    let mut lines: Vec<String> =
-        named.map(|(shard, lack)| format!("  shard {shard} {lack}: {run} --shard {shard}")).collect();
-    let more = missing.len().saturating_sub(NAMED_MAX);
-    if more > 0 {
-        lines.push(format!("  and {more} more"));
-    }
-    let shards = if missing.len() == 1 { "shard" } else { "shards" };
+    let lines = missing.iter().map(|(shard, lack)| format!("  shard {shard} {lack}: {run} --shard {shard}"));
     format!(
-        "{} of {count} {shards} are not complete: run them, or let `--finish` simulate here what they lack\n{}",
+        "incomplete shards, {} of {}: run them, or let `--finish` simulate here what they lack\n{}",
         missing.len(),
-        lines.join("\n")
+        missing[0].0.count(),
+        shards::listed(lines)
     )
 }

@@ -79,7 +79,7 @@ impl<'a> Request<'a> {
         words
     }
 
-    /// Words of a verb with the same results: without what changes only where and how they are shown.
+    /// Words of a verb with the same results; where and how these are shown is left out.
     fn same_results(&self, verb: &str) -> Vec<String> {
         let mut words = vec![verb.to_owned(), self.file.to_owned()];
         words.extend(self.changes.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()]));

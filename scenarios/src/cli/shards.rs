@@ -22,6 +22,9 @@ use super::trouble::{self, Trouble};
 /// End of the name of a shard's journal.
 const EXTENSION: &str = "jsonl";
 
+/// Shards that are told of at a time.
+const LISTED_MAX: usize = 10;
+
 /// A shard that has ended, for programs.
 #[derive(Serialize)]
 struct Ended<'a> {
@@ -97,8 +100,15 @@ pub(super) fn read(request: &Request<'_>, wanted: &Heading) -> Result<Vec<Merged
     }
     match problems.is_empty() {
         true => Ok(merged),
-        false => Err(Trouble::Mistake(problems.join("\n"))),
+        false => Err(Trouble::Mistake(listed(problems.into_iter()))),
     }
+}
+
+/// The first of many lines.
+pub(super) fn listed(lines: impl ExactSizeIterator<Item = String>) -> String {
+    let more = lines.len().saturating_sub(LISTED_MAX);
+    let more = (more > 0).then(|| format!("  and {more} more"));
+    lines.take(LISTED_MAX).chain(more).collect::<Vec<_>>().join("\n")
 }
 
 /// The folder of the journals of an experiment's shards.

@@ -1,7 +1,7 @@
 //! Outcomes of simulations that are known before a run: of a run that was stopped, or of shards.
 //!
 //! A simulation is a pure function of its scenario, the files that this names, the seed and the
-//! version of foretrain. All but the version are in its key; a journal holds outcomes of one version.
+//! version of foretrain. A key digests all but the version, as a journal is of one version.
 
 use std::fmt;
 

@@ -33,7 +33,8 @@ pub struct Done {
     pub of: u64,
 }
 
-/// Simulates the runs of a shard that its journal does not know; of a search, its groups to the end.
+/// Simulates the runs of a shard that its journal does not know. Groups of a search are searched to
+/// their end.
 ///
 /// # Errors
 /// See [`Refusal`].
