@@ -60,16 +60,15 @@ pub(super) enum Output {
 pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     progress::catch_interrupts();
     let files = &arguments.inputs.files;
+    if let Some(reason) = arguments.refused() {
+        return Ok(Trouble::Mistake(reason.to_owned()).report(printer, arguments.how.problems_as()));
+    }
     each(files, arguments.how.problems_as(), printer, |index, file| {
         if progress::interrupted() {
             return Ok(Exit::Interrupted);
         }
         if index > 0 && arguments.how.format == Output::Table {
             printer.print("\n")?;
-        }
-        if files.len() > 1 && (arguments.shard.is_some() || arguments.emit.is_some()) {
-            let message = "shards are of one file: leave the others out, or run each of them in turn";
-            return Err(Trouble::Mistake(message.to_owned()));
         }
         let Inputs { changes, .. } = &arguments.inputs;
         let request = Request { file, folder: folder_name(&files[..=index]), changes, how: &arguments.how };
@@ -91,6 +90,22 @@ fn perform(request: &Request<'_>, arguments: &Arguments, printer: &Printer) -> R
     match arguments.shard {
         Some(shard) => shards::work(&experiment, &options, request, shard, printer),
         None => simulate(&experiment, &options, request, request.journal(&experiment, printer), printer),
+    }
+}
+
+impl Arguments {
+    /// Why there can be no workers.
+    fn refused(&self) -> Option<&'static str> {
+        let files = &self.inputs.files;
+        match (self.shard.is_some(), self.emit.is_some()) {
+            (true, _) | (_, true) if files.len() > 1 => {
+                Some("shards are of one file: leave the others out, or run each of them in turn")
+            }
+            (_, true) if files.contains(&input::STDIN.to_owned()) => {
+                Some("workers have no standard input: write the scenario to a file, and name that")
+            }
+            _ => None,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! `foretrain run --shard`: a worker, and the journals that workers leave for `foretrain merge`.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
@@ -91,16 +92,18 @@ pub(super) fn work(
 /// # Errors
 /// Journals that cannot be read, or are of another version or other settings: all of them.
 pub(super) fn read(request: &Request<'_>, wanted: &Heading) -> Result<Vec<Merged>, Trouble> {
-    let (mut merged, mut problems) = (Vec::new(), Vec::new());
+    let mut merged = Vec::new();
+    let mut problems: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for path in paths(&folder(request))? {
         match read_one(&path, wanted) {
             Ok(journal) => merged.extend(journal),
-            Err(problem) => problems.push(format!("`{}` {problem}", path.display())),
+            Err(problem) => problems.entry(problem).or_default().push(format!("  {}", path.display())),
         }
     }
+    let told = |(problem, paths): (String, Vec<String>)| format!("{problem}\n{}", listed(paths.into_iter()));
     match problems.is_empty() {
         true => Ok(merged),
-        false => Err(Trouble::Mistake(listed(problems.into_iter()))),
+        false => Err(Trouble::Mistake(problems.into_iter().map(told).collect::<Vec<_>>().join("\n"))),
     }
 }
 
@@ -133,19 +136,21 @@ fn paths(folder: &Path) -> Result<Vec<PathBuf>, Trouble> {
 
 /// `None`: a shard that has not begun.
 fn read_one(path: &Path, wanted: &Heading) -> Result<Option<Merged>, String> {
-    let content = Content::read(path).map_err(|error| format!("cannot be read: {error}"))?;
+    let content = Content::read(path).map_err(|error| format!("journals cannot be read: {error}"))?;
     let Some(heading) = &content.heading else { return Ok(None) };
     let Some(shard) = heading.shard.as_ref().and_then(|shard| shard.parse().ok()) else {
-        return Err("is no journal of a shard: move it elsewhere".to_owned());
+        return Err("journals are of no shard: move them elsewhere".to_owned());
     };
-    let again = format!("run `--shard {shard}` again");
     if !wanted.is_of_version(heading) {
-        let versions = format!("is of foretrain {}, this is {}", heading.foretrain, wanted.foretrain);
-        return Err(format!("{versions}: {again}, or merge with the version that made it"));
+        return Err(format!(
+            "shards were run with foretrain {}, and this is {}: run them again, or merge them with that",
+            heading.foretrain, wanted.foretrain
+        ));
     }
     if wanted.experiment != heading.experiment {
-        const REMEDY: &str = "give the `--set`, `--variant` and `--seed` that the shard was run with";
-        return Err(format!("is of other settings, or of another text of the file: {REMEDY}, or {again}"));
+        const PROBLEM: &str = "shards were run with other settings, or with another text of the file: \
+            give `merge` the same `--set`, `--variant` and `--seed`, or run them again";
+        return Err(PROBLEM.to_owned());
     }
     Ok(Some(Merged { shard, content }))
 }

@@ -36,10 +36,6 @@ pub(super) fn emit(
     (cluster, shards): (Cluster, Option<u32>),
     printer: &Printer,
 ) -> Result<Exit, Trouble> {
-    if request.file == "-" {
-        const MESSAGE: &str = "workers have no standard input: write the scenario to a file, and name that";
-        return Err(Trouble::Mistake(MESSAGE.to_owned()));
-    }
     let plan = plan(experiment, options, &Bar::new(request.how.quiet, "runs"))?;
     let shards = shards.unwrap_or(match plan.searched {
         true => SHARDS,
