@@ -20,7 +20,7 @@ use super::RunSummary;
 pub const NINE_OF_TEN: f64 = 1.645;
 
 /// The errors that the time of a step has. Standard deviations are of logarithms.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Uncertainty {
     /// Errors by name.
     pub errors: IndexMap<String, CommonError>,
@@ -31,7 +31,7 @@ pub struct Uncertainty {
 }
 
 /// An error that plans share.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CommonError {
     /// Its weight in the logarithm of the time, 1 for all of it.
     pub weight: f64,
@@ -40,7 +40,7 @@ pub struct CommonError {
 }
 
 /// Work of one shape.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Shape {
     /// Its share of the time.
     pub share: f64,

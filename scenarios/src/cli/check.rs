@@ -3,7 +3,7 @@
 use reports::quantity;
 use reports::summary::SCHEMA_VERSION;
 use scenarios::Experiment;
-use scenarios::run::{Options, Plan, Progress, Reason, Refusal, plan};
+use scenarios::run::{Options, Plan, Progress, Reason, Refusal, Shard, plan_of};
 use serde::Serialize;
 
 use super::input::{self, Inputs};
@@ -27,7 +27,7 @@ pub(super) fn check(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tr
     each(&arguments.inputs.files, arguments.format, printer, |_, file| {
         let experiment = input::experiment(file, &arguments.inputs.changes)?;
         let options = Options { seed: SEED, jobs: None, variants: Vec::new(), reproduce: String::new() };
-        let checked = Checked::of(&experiment, &options, &Bar::new(false, "runs"))?;
+        let checked = Checked::of(&experiment, &options, Shard::WHOLE, &Bar::new(false, "runs"))?;
         match arguments.format {
             Format::Table => printer.print(&format!("ok: {}\n{}", checked.in_words(), checked.impossible())),
             Format::Json => printer.print(&trouble::json(&checked)),
@@ -45,16 +45,17 @@ pub(super) struct Checked<'a> {
 }
 
 impl<'a> Checked<'a> {
-    /// Sizes up the variants that `options` choose.
+    /// Sizes up a shard of the variants that `options` choose.
     ///
     /// # Errors
     /// Every refusal of `run`.
     pub(super) fn of(
         experiment: &'a Experiment,
         options: &Options,
+        shard: Shard,
         progress: &dyn Progress,
     ) -> Result<Self, Refusal> {
-        let plan = plan(experiment, options, progress)?;
+        let plan = plan_of(experiment, options, shard, progress)?;
         let chosen =
             |name: &&str| options.variants.is_empty() || options.variants.iter().any(|chosen| chosen == name);
         let variants = experiment.variants().filter(chosen).collect();

@@ -27,7 +27,7 @@ pub(super) struct Changes {
 }
 
 /// How standard input is called on the command line, and in messages.
-const STDIN: &str = "-";
+pub(super) const STDIN: &str = "-";
 const STDIN_SHOWN: &str = "<stdin>";
 const LIBRARY: &str = "library:";
 

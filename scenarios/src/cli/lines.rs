@@ -69,6 +69,7 @@ impl Lines {
     }
 }
 
-fn line(value: &impl Serialize) -> String {
+/// Plain data as a line of JSON, its end included.
+pub(super) fn line(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("plain data with text keys can be written as JSON") + "\n"
 }

@@ -6,20 +6,25 @@ mod bug;
 #[cfg(feature = "measure")]
 mod calibrate;
 mod check;
+mod emit;
 mod export;
 mod facts;
 mod files;
 mod import;
 mod import_plan;
 mod input;
+mod journal;
 mod lines;
 mod list;
+mod merge;
 mod new;
 mod output;
 mod plan;
 mod printer;
 mod progress;
+mod request;
 mod run;
+mod shards;
 mod show;
 #[cfg(not(feature = "measure"))]
 mod simulates_only;
@@ -73,6 +78,8 @@ struct Arguments {
 enum Verb {
     /// Simulate every variant at every point, say what was found and write a report
     Run(run::Arguments),
+    /// Write the results of a run whose shards were simulated apart (`run --shard`)
+    Merge(merge::Arguments),
     /// Say whether files are right and what running them takes, or everything that is wrong with them
     Check(check::Arguments),
     /// Print a scenario as it is run, every value with its origin
@@ -168,6 +175,7 @@ fn each(
 fn perform(verb: Option<Verb>, printer: &Printer) -> Result<Exit, Trouble> {
     match verb {
         Some(Verb::Run(arguments)) => run::run(&arguments, printer),
+        Some(Verb::Merge(arguments)) => merge::merge(&arguments, printer),
         Some(Verb::Check(arguments)) => check::check(&arguments, printer),
         Some(Verb::Show(arguments)) => show::show(&arguments, printer),
         Some(Verb::Validate(arguments)) => validate::validate(&arguments, printer),

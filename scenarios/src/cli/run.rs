@@ -1,7 +1,6 @@
 //! `foretrain run`: simulate, say what was found, write the report.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use clap::ValueEnum;
 use reports::summary::{FailureKind, RunSummary, Summary};
@@ -9,42 +8,40 @@ use reports::terminal::{self, Style};
 use scenarios::Experiment;
 use scenarios::expectation::Expectation;
 use scenarios::interchange::quoted;
-use scenarios::run::{Options, execute, shown};
+use scenarios::run::{self, MAX_SHARDS, Options, Shard, resume, shown};
 
 use super::check::Checked;
+use super::emit::{self, Cluster};
+use super::files::cannot_write;
 use super::input::{self, Inputs};
+use super::journal::Journal;
 use super::output::{REPORT, Results, Staging};
 use super::printer::Printer;
 use super::progress::{self, Bar};
+use super::request::{How, Request};
+use super::shards;
 use super::trouble::{self, Trouble};
-use super::{Exit, Format, SEED, each};
+use super::{Exit, each};
 
 /// What is run, and how.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
     inputs: Inputs,
-    /// Run only this variant; may be repeated
-    #[arg(long = "variant", value_name = "NAME")]
-    variants: Vec<String>,
-    /// The root of all randomness
-    #[arg(long, value_name = "N", default_value_t = SEED)]
-    seed: u64,
-    /// Simulations at a time; as many as there are processors if not given
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    jobs: Option<u16>,
-    /// The folder in which each scenario gets a folder of results
-    #[arg(long, value_name = "DIR", default_value = "out")]
-    out: PathBuf,
-    /// What is printed
-    #[arg(long, value_enum, default_value_t = Output::Table)]
-    format: Output,
+    #[command(flatten)]
+    how: How,
     /// Say what would be run and simulate nothing
     #[arg(long)]
     plan: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
+    /// Simulate only every N-th run from the I-th on (of a search, groups of plans), for `foretrain merge`
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
+    /// Print what runs all shards on a cluster, then merges them
+    #[arg(long, value_name = "CLUSTER", conflicts_with_all = ["plan", "shard"])]
+    emit: Option<Cluster>,
+    /// Shards that it runs; 16, or as many as there are runs, if not given
+    #[arg(long, value_name = "N", requires = "emit", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SHARDS)))]
+    shards: Option<u32>,
 }
 
 /// How results are printed.
@@ -61,44 +58,78 @@ pub(super) enum Output {
 /// Runs each file in turn.
 pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     progress::catch_interrupts();
-    let problems_as = if arguments.format == Output::Json { Format::Json } else { Format::Table };
-    each(&arguments.inputs.files, problems_as, printer, |index, file| {
+    let files = &arguments.inputs.files;
+    if let Some(reason) = arguments.refused() {
+        return Ok(Trouble::Mistake(reason.to_owned()).report(printer, arguments.how.problems_as()));
+    }
+    each(files, arguments.how.problems_as(), printer, |index, file| {
         if progress::interrupted() {
             return Ok(Exit::Interrupted);
         }
-        if index > 0 && arguments.format == Output::Table {
+        if index > 0 && arguments.how.format == Output::Table {
             printer.print("\n")?;
         }
-        let experiment = input::experiment(file, &arguments.inputs.changes)?;
-        let options = arguments.options(file);
-        if arguments.plan {
-            let checked = Checked::of(&experiment, &options, &Bar::new(arguments.quiet, "runs"))?;
-            return print_plan(&checked, arguments.format, printer);
-        }
-        simulate(&experiment, &options, &folder_name(&arguments.inputs.files[..=index]), arguments, printer)
+        let Inputs { changes, .. } = &arguments.inputs;
+        let request = Request { file, folder: folder_name(&files[..=index]), changes, how: &arguments.how };
+        perform(&request, arguments, printer)
     })
 }
 
-fn simulate(
+fn perform(request: &Request<'_>, arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    let experiment = input::experiment(request.file, request.changes)?;
+    let options = request.options();
+    if arguments.plan {
+        let shard = arguments.shard.unwrap_or(Shard::WHOLE);
+        let checked = Checked::of(&experiment, &options, shard, &Bar::new(request.how.quiet, "runs"))?;
+        return print_plan(&checked, request.how.format, printer);
+    }
+    if let Some(cluster) = arguments.emit {
+        return emit::emit(&experiment, &options, request, (cluster, arguments.shards), printer);
+    }
+    match arguments.shard {
+        Some(shard) => shards::work(&experiment, &options, request, shard, printer),
+        None => simulate(&experiment, &options, request, request.journal(&experiment, printer), printer),
+    }
+}
+
+impl Arguments {
+    /// Why there can be no workers.
+    fn refused(&self) -> Option<&'static str> {
+        let files = &self.inputs.files;
+        match (self.shard.is_some(), self.emit.is_some()) {
+            (true, _) | (_, true) if files.len() > 1 => {
+                Some("shards are of one file: leave the others out, or run each of them in turn")
+            }
+            (_, true) if files.contains(&input::STDIN.to_owned()) => {
+                Some("workers have no standard input: write the scenario to a file, and name that")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Simulates an experiment but for what a journal knows, and writes its results.
+pub(super) fn simulate(
     experiment: &Experiment,
     options: &Options,
-    folder: &str,
-    arguments: &Arguments,
+    request: &Request<'_>,
+    journal: Option<Journal>,
     printer: &Printer,
 ) -> Result<Exit, Trouble> {
-    let staging = Staging::open(&arguments.out, folder)?;
-    let (counted, budget) = match experiment.search() {
-        Some(search) => ("plans", search.budget_ns().map(Duration::from_nanos)),
-        None => ("runs", None),
-    };
-    let summary = execute(experiment, options, &Bar::new(arguments.quiet, counted).within(budget))?;
+    let How { out, format, .. } = request.how;
+    let staging = Staging::open(out, &request.folder)?;
+    let known = journal.as_ref().map(|journal| journal as &dyn run::Journal);
+    let summary = resume(experiment, options, &request.bar(experiment), known)?;
+    if let Some((path, error)) = journal.as_ref().and_then(Journal::failure) {
+        printer.tell(&format!("warning: nobody could go on with this run: {}\n", cannot_write(path, error)));
+    }
     if progress::interrupted() && summary.variants.is_empty() {
         printer.complain("interrupted before any run had ended");
         return Ok(Exit::Interrupted);
     }
     let results = Results::of(&summary, scenario(experiment, options, &summary)?)?;
     let report = staging.commit(&results.files())?.join(REPORT);
-    match arguments.format {
+    match format {
         Output::Table => print_summary(&summary, &report, printer)?,
         Output::Json => printer.print_bytes(&results.json)?,
         Output::Csv => printer.print_bytes(&results.csv)?,
@@ -107,6 +138,7 @@ fn simulate(
         printer.complain(&format!("interrupted; {} runs had ended and are kept", summary.variants.len()));
         return Ok(Exit::Interrupted);
     }
+    journal.into_iter().for_each(Journal::remove);
     Ok(exit(experiment, &summary, printer))
 }
 
@@ -163,28 +195,6 @@ fn folder_name(files: &[String]) -> String {
             0 => name.clone(),
             count => format!("{name}-{}", count + 1),
         },
-    }
-}
-
-impl Arguments {
-    fn options(&self, file: &str) -> Options {
-        Options {
-            seed: self.seed,
-            jobs: self.jobs.map(usize::from),
-            variants: self.variants.clone(),
-            reproduce: self.reproduce(file),
-        }
-    }
-
-    /// A command that gives the same results: without what changes only where and how they are shown.
-    fn reproduce(&self, file: &str) -> String {
-        let mut words = vec!["run".to_owned(), file.to_owned()];
-        words.extend(self.inputs.changes.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()]));
-        words.extend(self.variants.iter().flat_map(|variant| ["--variant".to_owned(), variant.clone()]));
-        if self.seed != SEED {
-            words.extend(["--seed".to_owned(), self.seed.to_string()]);
-        }
-        command(words.into_iter())
     }
 }
 

@@ -165,6 +165,15 @@ impl Experiment {
         &self.sources
     }
 
+    /// 64-bit FNV-1a over the text of every source, in hexadecimal.
+    pub fn digest(&self) -> String {
+        let bytes = self.sources.iter().flat_map(|source| source.text.bytes().chain([0]));
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        format!("{hash:016x}")
+    }
+
     /// Its variants in the order of the file; `base` where the file has none.
     pub fn variants(&self) -> impl Iterator<Item = &str> {
         self.layers.variants.keys().map(String::as_str)

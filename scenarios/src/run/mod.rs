@@ -11,6 +11,7 @@ mod first;
 mod footprint;
 mod headline;
 mod idle;
+mod journal;
 mod kept;
 mod lanes;
 mod lasting;
@@ -27,6 +28,7 @@ mod recorded;
 mod remedy;
 mod replayed;
 mod search;
+mod shard;
 mod spent;
 pub mod step_spreads;
 mod summarise;
@@ -37,18 +39,20 @@ mod uncertainty;
 mod virtualised;
 mod words;
 
-use rayon::prelude::*;
 use reports::summary::{RunSummary, Summary};
 use thiserror::Error;
 
 use crate::experiment::{Experiment, Point};
+use journal::Simulations;
 use one::{Drawn, Ended};
 use outcomes::Outcomes;
 
 pub use first::{First, first};
+pub use journal::{Journal, Key};
 pub(crate) use one::prepare;
 pub(crate) use plan::MAX_STAGES;
-pub use plan::{MAX_RUNS, Plan, Reason, plan};
+pub use plan::{MAX_RUNS, Plan, Reason, plan, plan_of};
+pub use shard::{Done, MAX_SHARDS, Shard, lacking, work};
 pub use tensors::tensors;
 
 /// How to run.
@@ -206,31 +210,33 @@ pub fn execute(
     options: &Options,
     progress: &dyn Progress,
 ) -> Result<Summary, Refusal> {
-    let plan = plan(experiment, options, &Sizing(progress))?;
+    resume(experiment, options, progress, None)
+}
+
+/// Runs an experiment but for simulations whose outcome a journal knows; the others are kept there.
+///
+/// # Errors
+/// As [`execute`].
+pub fn resume(
+    experiment: &Experiment,
+    options: &Options,
+    progress: &dyn Progress,
+    journal: Option<&dyn Journal>,
+) -> Result<Summary, Refusal> {
+    plan(experiment, options, &Sizing(progress))?;
     let variants = selected(experiment, options)?;
+    let simulations = Simulations::new(experiment, options.seed, journal);
     if let Some(search) = experiment.search() {
-        let (runs, proof) = search::best(experiment, search, &variants, options, progress)?;
+        let (runs, proof) = search::best(experiment, search, &variants, options, &simulations, progress)?;
         let runs = picture::add(experiment, options, runs)?;
         return Ok(summarise::searched(experiment, options, &variants, proof, runs));
     }
     let points: Vec<Point> = experiment.points().collect();
-    progress.begin(plan.points * variants.len() as u64);
-    let pairs: Vec<(&Point, &str)> =
-        points.iter().flat_map(|point| variants.iter().map(move |&variant| (point, variant))).collect();
+    let pairs: Vec<(&Point, &str)> = pairs(&points, &variants).collect();
     // Where there is but one point it is the one that is shown.
     let drawn = if points.len() == 1 { Drawn::Yes } else { Drawn::No };
-    let outcomes = Outcomes::new(options.seed, drawn);
-    let run = |&(point, variant): &(&Point, &str)| -> Option<Result<Ended, Refusal>> {
-        if progress.stop() {
-            return None;
-        }
-        let run = one::run(experiment, variant, point, &outcomes);
-        progress.done();
-        Some(run)
-    };
-    let runs = in_parallel(options.jobs, || pairs.par_iter().map(run).collect::<Vec<_>>());
-    // In the order of the pairs, whatever the order in which they ended.
-    let ended = runs.into_iter().flatten().collect::<Result<Vec<Ended>, Refusal>>()?;
+    let outcomes = Outcomes::new(simulations, drawn);
+    let ended = one::run_all(experiment, options, &pairs, &outcomes, progress)?;
     let remedies = in_parallel(options.jobs, || remedy::find(experiment, &ended, &outcomes, progress));
     // Summaries are shared with it.
     drop(outcomes);
@@ -240,6 +246,11 @@ pub fn execute(
     }
     let runs = picture::add(experiment, options, runs)?;
     Ok(summarise::summary(experiment, options, &variants, pairs.len(), runs))
+}
+
+/// Every run of an experiment, points outermost.
+fn pairs<'a>(points: &'a [Point], variants: &'a [&'a str]) -> impl Iterator<Item = (&'a Point, &'a str)> {
+    points.iter().flat_map(move |point| variants.iter().map(move |&variant| (point, variant)))
 }
 
 /// Runs the first variant of an experiment at its first point, without looking for remedies if it does not fit.

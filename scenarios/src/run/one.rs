@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use reports::summary::{RunSummary, Spread};
 use sim_core::fold::{Folded, fold};
 use sim_core::observe::{Observer, Several, Unobserved};
@@ -21,7 +22,9 @@ use super::measure::Measured;
 use super::outcomes::Outcomes;
 use super::tally::Tally;
 use super::words::Words;
-use super::{Refusal, failure, measure, notes, picture, programmed, replayed};
+use super::{
+    Options, Progress, Refusal, failure, in_parallel, measure, notes, picture, programmed, replayed,
+};
 use crate::experiment::{Experiment, Point};
 use crate::plans::{self, Room};
 use crate::schema::{Fold, Scenario, Segments};
@@ -61,12 +64,37 @@ pub(super) struct Ended {
     pub(super) outcome: Arc<RunSummary>,
 }
 
+/// Runs variants at points, in their order whatever the order in which they end; fewer if it is
+/// stopped.
+///
+/// # Errors
+/// A mistake in foretrain.
+pub(super) fn run_all(
+    experiment: &Experiment,
+    options: &Options,
+    pairs: &[(&Point, &str)],
+    outcomes: &Outcomes<'_>,
+    progress: &dyn Progress,
+) -> Result<Vec<Ended>, Refusal> {
+    progress.begin(pairs.len() as u64);
+    let run = |&(point, variant): &(&Point, &str)| -> Option<Result<Ended, Refusal>> {
+        if progress.stop() {
+            return None;
+        }
+        let run = run(experiment, variant, point, outcomes);
+        progress.done();
+        Some(run)
+    };
+    let runs = in_parallel(options.jobs, || pairs.par_iter().map(run).collect::<Vec<_>>());
+    runs.into_iter().flatten().collect()
+}
+
 /// Runs a variant at a point.
-pub(super) fn run(
+fn run(
     experiment: &Experiment,
     variant: &str,
     point: &Point,
-    outcomes: &Outcomes,
+    outcomes: &Outcomes<'_>,
 ) -> Result<Ended, Refusal> {
     let ended = |outcome| Ended { variant: variant.to_owned(), point: point.clone(), outcome };
     let scenario = match experiment.resolve(variant, point) {

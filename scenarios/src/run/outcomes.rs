@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use hw_models::digest::digest;
 use reports::summary::RunSummary;
 
-use super::one::{self, Drawn};
+use super::journal::Simulations;
+use super::one::Drawn;
 use crate::campaign;
 use crate::schema::Scenario;
 
 /// The outcomes of one experiment, by resolved scenario.
-pub(super) struct Outcomes {
-    seed: u64,
+pub(super) struct Outcomes<'a> {
+    simulations: Simulations<'a>,
     drawn: Drawn,
     known: Mutex<BTreeMap<[u64; 2], Arc<Known>>>,
 }
@@ -30,9 +31,9 @@ struct Known {
 /// What a run found, or a mistake in foretrain, in words.
 type Outcome = Result<Arc<RunSummary>, String>;
 
-impl Outcomes {
-    pub(super) fn new(seed: u64, drawn: Drawn) -> Self {
-        Self { seed, drawn, known: Mutex::default() }
+impl<'a> Outcomes<'a> {
+    pub(super) fn new(simulations: Simulations<'a>, drawn: Drawn) -> Self {
+        Self { simulations, drawn, known: Mutex::default() }
     }
 
     /// The outcome of a run of the experiment.
@@ -43,7 +44,7 @@ impl Outcomes {
         let of_step = |scenario: &Scenario| {
             let known = self.known(scenario);
             let tried = || known.tried.get()?.clone();
-            let run = || one::outcome(scenario, self.seed, self.drawn).map(Arc::new);
+            let run = || self.simulations.run(scenario, self.drawn).map(Arc::new);
             known.run.get_or_init(|| tried().unwrap_or_else(run)).clone()
         };
         if scenario.campaign.is_none() {
@@ -52,7 +53,7 @@ impl Outcomes {
         // Campaigns of the same step share its simulation.
         let step = Scenario { campaign: None, ..scenario.clone() };
         let mut run = RunSummary::clone(&*of_step(&step)?);
-        campaign::add(scenario, self.seed, &mut run);
+        campaign::add(scenario, self.simulations.seed(), &mut run);
         Ok(Arc::new(run))
     }
 
@@ -60,7 +61,7 @@ impl Outcomes {
     /// unless it was run before.
     pub(super) fn tried(&self, scenario: &Scenario) -> Option<Arc<RunSummary>> {
         let known = self.known(scenario);
-        let tried = || one::tried(scenario, self.seed).map(|run| run.map(Arc::new)).transpose();
+        let tried = || self.simulations.tried(scenario).map(|run| run.map(Arc::new)).transpose();
         let outcome = known.run.get().cloned().or_else(|| known.tried.get_or_init(tried).clone());
         outcome?.ok()
     }

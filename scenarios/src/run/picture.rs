@@ -64,9 +64,6 @@ fn rebuilt(
 ) -> Result<(), Refusal> {
     let Ok(resolved) = experiment.resolve(&run.variant, point) else { return Ok(()) };
     let scenario = &resolved.scenario;
-    if is_too_long(scenario, run) {
-        return Ok(());
-    }
     if let Some(trace) = scenario.model.trace() {
         return replayed::draw(trace, run)
             .map_err(|reason| Refusal::Broken { variant: run.variant.clone(), reason });
@@ -74,6 +71,9 @@ fn rebuilt(
     if scenario.model.program().is_some() {
         return programmed::draw(scenario, options.seed, run)
             .map_err(|reason| Refusal::Broken { variant: run.variant.clone(), reason });
+    }
+    if is_too_long(scenario, run) {
+        return Ok(());
     }
     let broken = |reason| Refusal::Broken { variant: run.variant.clone(), reason };
     let scenario = one::levelled(scenario, options.seed).map_err(broken)?;

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::ranks::GROUPS_MAX;
+use super::shard::Shard;
 use super::{Options, Progress, Refusal, in_parallel, selected};
 use crate::experiment::{Experiment, Infeasible, Point, Variant};
 use crate::plans;
@@ -83,16 +84,34 @@ struct Size {
 /// Every refusal of [`execute`](super::execute): a variant that does not exist, too many runs, runs above their limit (the
 /// largest of them), or none that is possible.
 pub fn plan(experiment: &Experiment, options: &Options, progress: &dyn Progress) -> Result<Plan, Refusal> {
+    plan_of(experiment, options, Shard::WHOLE, progress)
+}
+
+/// Sizes up a shard of an experiment, of which it is no error that none of its runs is possible.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_of(
+    experiment: &Experiment,
+    options: &Options,
+    shard: Shard,
+    progress: &dyn Progress,
+) -> Result<Plan, Refusal> {
     let variants = selected(experiment, options)?;
     let points = experiment.count();
     if experiment.search().is_some() {
         return Ok(Plan { points, searched: true, ..Plan::default() });
     }
-    within(MAX_RUNS, points, variants.len())?;
+    within_limit(points, variants.len())?;
     let points: Vec<Point> = experiment.points().take(points as usize).collect();
     let merged: Vec<Variant<'_>> = variants.iter().map(|name| experiment.variant(name)).collect();
-    let tasks: Vec<(usize, &Point)> =
-        (0..variants.len()).flat_map(|variant| points.iter().map(move |point| (variant, point))).collect();
+    let count = variants.len();
+    let of_shard = |variant| {
+        let place = move |point: usize| point * count + variant;
+        let points = points.iter().enumerate().filter(move |(point, _)| shard.has(place(*point)));
+        points.map(move |(_, point)| (variant, point))
+    };
+    let tasks: Vec<(usize, &Point)> = (0..variants.len()).flat_map(of_shard).collect();
     progress.begin(tasks.len() as u64);
     let size = |&(variant, point): &(usize, &Point)| {
         let sized = (!progress.stop()).then(|| merged[variant].at(point).map(|run| Size::of(&run.scenario)));
@@ -136,7 +155,7 @@ pub fn plan(experiment: &Experiment, options: &Options, progress: &dyn Progress)
     if plan.stages > MAX_STAGES {
         return Err(Refusal::TooManyStages { stages: plan.stages, limit: MAX_STAGES });
     }
-    if plan.runs == 0 && !progress.stop() {
+    if plan.runs == 0 && shard == Shard::WHOLE && !progress.stop() {
         return Err(Refusal::NothingRuns { reasons: plan.reasons });
     }
     Ok(plan)
@@ -179,9 +198,10 @@ fn reported(scenario: &Scenario) -> u64 {
     plans::ranks(scenario).min(stages * GROUPS_MAX as u64)
 }
 
-fn within(limit: u64, points: u64, variants: usize) -> Result<(), Refusal> {
+/// Refuses more runs than are simulated at once.
+pub(super) fn within_limit(points: u64, variants: usize) -> Result<(), Refusal> {
     match points.saturating_mul(variants as u64) {
-        runs if runs > limit => Err(Refusal::TooManyRuns { points, variants, runs, limit }),
+        runs if runs > MAX_RUNS => Err(Refusal::TooManyRuns { points, variants, runs, limit: MAX_RUNS }),
         _ => Ok(()),
     }
 }

@@ -54,7 +54,7 @@ fn showing(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         seed: options.seed,
         reproduce: options.reproduce.clone(),
-        scenario_digest: digest(experiment),
+        scenario_digest: experiment.digest(),
         winners: Winners::of(&runs, &axes, &cases),
         axes,
         cases,
@@ -133,13 +133,4 @@ fn resolved<'v>(experiment: &Experiment, variants: &[&'v str]) -> Vec<(&'v str, 
 pub(super) fn first(experiment: &Experiment, variants: &[&str]) -> Option<Resolved> {
     let variants: Vec<Variant<'_>> = variants.iter().map(|name| experiment.variant(name)).collect();
     experiment.points().find_map(|point| variants.iter().find_map(|variant| variant.at(&point).ok()))
-}
-
-/// 64-bit FNV-1a over the text of every source, in hexadecimal.
-fn digest(experiment: &Experiment) -> String {
-    let bytes = experiment.sources().iter().flat_map(|source| source.text.bytes().chain([0]));
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    format!("{hash:016x}")
 }

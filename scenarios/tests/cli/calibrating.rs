@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::support::{Answer, Sandbox, assert_session};
+use super::support::{Sandbox, assert_session};
 
 /// Streaming kernels that reach 60 % of T4's 320 GB/s after 7 us, every other one a tenth slower, on tensors too large for its
 /// cache.
@@ -220,17 +220,9 @@ fn what_keeps_a_device_from_being_measured_is_told() {
 #[test]
 fn a_drive_that_is_full_keeps_what_was_measured() {
     let sandbox = Sandbox::new("calibrate-full");
-    let limited = |blocks: &str, words: &str| {
-        let program = sandbox.command(words);
-        let mut shell = std::process::Command::new("sh");
-        // Who goes beyond the limit would be killed otherwise.
-        shell.args(["-c", "trap '' XFSZ; ulimit -f $0; exec \"$@\"", blocks]).arg(program.get_program());
-        shell.args(program.get_args()).current_dir(sandbox.path("."));
-        Answer::of(shell.output().expect("a shell"))
-    };
     let measure = "calibrate --device synthetic --quick --suite gather --quiet";
     // Blocks of 512 bytes: the heading fits, and not all records.
-    let ended = limited("2", measure);
+    let ended = sandbox.limited("2", measure);
     assert_eq!(ended.exit, 2, "{}", ended.err);
     assert!(
         ended.err.contains("cannot write `out/calibration`: ") && ended.err.contains("--resume"),
@@ -239,7 +231,7 @@ fn a_drive_that_is_full_keeps_what_was_measured() {
     );
     assert_eq!(sandbox.names("out/calibration"), ["samples.partial.jsonl"]);
     // The records fit, and the page does not.
-    let ended = limited("20", &format!("{measure} --resume"));
+    let ended = sandbox.limited("20", &format!("{measure} --resume"));
     assert_eq!(ended.exit, 2, "{}", ended.err);
     assert!(ended.err.contains("files may not be that long"), "{}", ended.err);
     assert_eq!(sandbox.names("out/calibration"), ["samples.partial.jsonl"]);

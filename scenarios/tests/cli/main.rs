@@ -3,6 +3,7 @@
 mod beginning;
 mod calibrating;
 mod campaigns;
+mod clusters;
 mod determinism;
 mod devices;
 mod framework;
@@ -16,6 +17,7 @@ mod output;
 mod programs;
 mod running;
 mod searching;
+mod sharding;
 mod support;
 mod traces;
 mod validating;

@@ -131,7 +131,10 @@ fn an_interrupt_ends_the_run_and_leaves_whole_results_or_none() {
     let answer = Answer::of(child.wait_with_output().expect("it ends"));
     assert_eq!(answer.exit, 130, "{}", answer.err);
     assert!(answer.err.contains("interrupted"), "{}", answer.err);
-    for folder in sandbox.names("out") {
-        assert_eq!(sandbox.names(&format!("out/{folder}")), PAGES);
+    for name in sandbox.names("out") {
+        match name.as_str() {
+            ".small.journal" => {}
+            folder => assert_eq!(sandbox.names(&format!("out/{folder}")), PAGES),
+        }
     }
 }

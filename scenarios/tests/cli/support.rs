@@ -74,6 +74,16 @@ impl Sandbox {
         Answer::of(self.command(words).output().expect("the binary starts"))
     }
 
+    /// The same, where no file may have more than so many blocks of 512 bytes.
+    pub(crate) fn limited(&self, blocks: &str, words: &str) -> Answer {
+        let program = self.command(words);
+        let mut shell = Command::new("sh");
+        // Who goes beyond the limit would be killed otherwise.
+        shell.args(["-c", "trap '' XFSZ; ulimit -f $0; exec \"$@\"", blocks]).arg(program.get_program());
+        shell.args(program.get_args()).current_dir(&self.folder);
+        Answer::of(shell.output().expect("a shell"))
+    }
+
     /// Runs several commands one after the other, as a session on a terminal would look.
     pub(crate) fn session(&self, commands: &[&str]) -> String {
         let one = |words: &&str| format!("$ foretrain {words}\n{}", self.run(words).shown());
@@ -119,6 +129,7 @@ macro_rules! assert_session {
     ($name:literal, $session:expr) => {
         insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true, filters => vec![
             (r"\d+\.\d+\.\d+( \([0-9a-f]{10}\))?", "[VERSION]"),
+            (r"of sources [0-9a-f]{16}", "of sources [SOURCES]"),
         ] }, { insta::assert_snapshot!($name, $session) });
     };
 }

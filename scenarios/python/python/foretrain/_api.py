@@ -95,6 +95,7 @@ def search(
     gap: str | None = None,
     keep: int | None = None,
     budget: str | None = None,
+    alternatives: bool | None = None,
     where: Sequence[str] | None = None,
     set: Mapping[str, Any] | None = None,
     variants: Iterable[str] | None = None,
@@ -109,12 +110,15 @@ def search(
         scenario: As for :func:`run`; it must not sweep. What it searches itself is replaced.
         over: Values by dotted path, as for :func:`sweep`, or ``"auto"`` for those that model,
             machine and batch imply; ``"techniques"`` is a list of techniques.
-        minimise: The objective; ``"step_time"`` if ``None``. Others are in :func:`schema`.
+        minimise: The objective; ``"step_time"`` if ``None``. Others are in :func:`schema`; of a
+            list the front is found.
         subject_to: Limits that a plan must keep, ``"peak_memory <= 76 GiB"``.
         gap: The search ends when the best plan is proven within this of any other; ``"1 %"`` if
             ``None``.
         keep: Plans that are reported, the best first; 10 if ``None``.
         budget: Time after which it ends with the best plan so far, ``"10 min"``.
+        alternatives: Looks for plans without the techniques of the best one, plans by rules of
+            thumb, and slower parts with which another is better; ``True`` if ``None``.
         where: Conditions that plans must meet, as for :func:`sweep`.
         set, variants, seed, jobs: As for :func:`run`.
 
@@ -125,7 +129,8 @@ def search(
         ScenarioError: The scenario is wrong, or the space that is searched.
         Refused: As for :func:`run`.
     """
-    how = _given(minimise=minimise, subject_to=subject_to, gap=gap, keep=keep, budget=budget)
+    limits = _given(subject_to=subject_to, gap=gap, keep=keep, budget=budget)
+    how = {**_given(minimise=minimise, alternatives=alternatives), **limits}
     space, rules = {"over": over, **how}, _given(where=where)
     laid = {"search": space, **rules}
     return _run(_Request("search", scenario, set, {**space, **rules}, laid), variants, seed, jobs)

@@ -34,7 +34,7 @@ const MORE_GPUS: [u64; 6] = [2, 4, 8, 16, 32, 64];
 pub(super) fn find(
     experiment: &Experiment,
     runs: &[Ended],
-    outcomes: &Outcomes,
+    outcomes: &Outcomes<'_>,
     progress: &dyn Progress,
 ) -> Vec<(usize, Vec<Remedy>)> {
     let explained =
@@ -53,7 +53,7 @@ pub(super) fn find(
 struct Search<'a> {
     experiment: &'a Experiment,
     run: &'a Ended,
-    outcomes: &'a Outcomes,
+    outcomes: &'a Outcomes<'a>,
 }
 
 impl Search<'_> {

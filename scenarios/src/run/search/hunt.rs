@@ -68,6 +68,7 @@ impl<'s> Hunt<'s> {
     /// # Errors
     /// A mistake in foretrain.
     pub(super) fn whole(&mut self) -> Result<(), Refusal> {
+        self.progress.begin(self.space.plans());
         self.go().map(|_| ())
     }
 
@@ -224,20 +225,26 @@ impl<'s> Hunt<'s> {
         self.best.add(Found { figures, place, run: Some(run) });
     }
 
+    /// Plans that nobody came to, and that are not proven to be no better.
+    pub(super) fn left(&self) -> u64 {
+        let open = self.open.iter().filter(|Reverse(open)| !self.best.proves(&open.bound));
+        open.map(|Reverse(open)| self.plans(open)).sum()
+    }
+
+    /// Plans that an open one stands for.
+    fn plans(&self, open: &Open) -> u64 {
+        open.places(&self.space.groups).count() as u64
+    }
+
     /// The best plans, the best first, and the proof. Where none fits, the one that lacks least.
     ///
     /// # Errors
     /// A mistake in foretrain.
     pub(super) fn end(mut self) -> Result<(Vec<RunSummary>, SearchProof), Refusal> {
-        let mut gap = 0.0_f64;
-        for Reverse(open) in &self.open {
-            gap = gap.max(self.best.gap_to(&open.bound));
-            let plans = open.places(&self.space.groups).count() as u64;
-            match self.best.proves(&open.bound) {
-                true => self.tally.slower += plans,
-                false => self.tally.left += plans,
-            }
-        }
+        let gap = self.open.iter().map(|Reverse(open)| self.best.gap_to(&open.bound)).fold(0.0, f64::max);
+        let open: u64 = self.open.iter().map(|Reverse(open)| self.plans(open)).sum();
+        self.tally.left = self.left();
+        self.tally.slower = open - self.tally.left;
         // It is infinite where a plan has no bound yet, or none fits.
         let gap = (gap.is_finite() && !self.best.found.is_empty()).then_some(gap);
         let proof = self.tally.proof(self.space.search.settings.minimise.all(), gap);

@@ -24,7 +24,8 @@ mod tally;
 
 use reports::summary::{RunSummary, SearchProof};
 
-use super::{Options, Progress, Refusal};
+use super::journal::Simulations;
+use super::{Done, Options, Progress, Refusal, Shard};
 use crate::experiment::{Experiment, Search};
 
 use hunt::Hunt;
@@ -40,17 +41,36 @@ pub(super) fn best(
     search: &Search,
     variants: &[&str],
     options: &Options,
+    simulations: &Simulations<'_>,
     progress: &dyn Progress,
 ) -> Result<(Vec<RunSummary>, SearchProof), Refusal> {
-    let space = Space::new(experiment, search, variants, options.seed);
-    progress.begin(space.groups.iter().map(|group| group.members.len() as u64).sum());
+    let space = Space::new(experiment, search, variants, (simulations, Shard::WHOLE));
     let mut hunt = Hunt::new(&space, options, progress);
     hunt.whole()?;
-    let best =
-        hunt.best_run().filter(|_| search.settings.alternatives && !search.settings.minimise.is_front());
+    let settings = &search.settings;
+    let best = hunt.best_run().filter(|_| settings.alternatives && !settings.minimise.is_front());
     let Some(best) = best else { return hunt.end() };
     let alternatives = alternatives::alternatives(&mut hunt, &best)?;
     let sensitivity = sensitivity::sensitivity(&hunt)?;
     let (runs, proof) = hunt.end()?;
     Ok((runs, SearchProof { alternatives, sensitivity, ..proof }))
+}
+
+/// Searches the groups of a shard to the end, for the outcomes of their simulations.
+///
+/// # Errors
+/// A mistake in foretrain.
+pub(super) fn work(
+    experiment: &Experiment,
+    search: &Search,
+    variants: &[&str],
+    (options, shard): (&Options, Shard),
+    simulations: &Simulations<'_>,
+    progress: &dyn Progress,
+) -> Result<Done, Refusal> {
+    let space = Space::new(experiment, search, variants, (simulations, shard));
+    let mut hunt = Hunt::new(&space, options, progress);
+    hunt.whole()?;
+    let of = space.plans();
+    Ok(Done { done: of - hunt.left(), of })
 }

@@ -3,10 +3,11 @@
 use indexmap::IndexMap;
 use reports::summary::RunSummary;
 
+use super::super::journal::Simulations;
 use super::super::outcomes::fingerprint;
-use super::super::{Refusal, failure, one};
+use super::super::{Refusal, Shard, failure, one};
 use super::goal::{Figures, Goals};
-use super::group::{Group, Place, Work};
+use super::group::{Group, Place, Work, groups};
 use super::open::{Open, What};
 use crate::campaign;
 use crate::experiment::sweep::digits;
@@ -19,9 +20,9 @@ pub(super) struct Space<'e> {
     pub(super) experiment: &'e Experiment,
     pub(super) search: &'e Search,
     pub(super) groups: Vec<Group>,
-    pub(super) seed: u64,
     variants: &'e [&'e str],
     merged: Vec<Variant<'e>>,
+    simulations: &'e Simulations<'e>,
 }
 
 /// One more thing that is known of a plan.
@@ -53,16 +54,21 @@ impl<'e> Space<'e> {
         experiment: &'e Experiment,
         search: &'e Search,
         variants: &'e [&'e str],
-        seed: u64,
+        (simulations, shard): (&'e Simulations<'e>, Shard),
     ) -> Self {
         Self {
             experiment,
             search,
-            groups: super::group::groups(experiment, variants.len()),
-            seed,
+            groups: shard.of(groups(experiment, variants.len()).into_iter()).collect(),
             variants,
             merged: variants.iter().map(|name| experiment.variant(name)).collect(),
+            simulations,
         }
+    }
+
+    /// Number of plans.
+    pub(super) fn plans(&self) -> u64 {
+        self.groups.iter().map(|group| group.members.len() as u64).sum()
     }
 
     pub(super) fn goals(&self) -> Goals<'e> {
@@ -137,8 +143,8 @@ impl<'e> Space<'e> {
     /// # Errors
     /// A mistake in foretrain, in words.
     pub(super) fn run(&self, scenario: &Scenario) -> Result<Option<Box<RunSummary>>, String> {
-        let mut run = one::tried(scenario, self.seed)?.map(Box::new);
-        run.iter_mut().for_each(|run| campaign::add(scenario, self.seed, run));
+        let mut run = self.simulations.tried(scenario)?.map(Box::new);
+        run.iter_mut().for_each(|run| campaign::add(scenario, self.simulations.seed(), run));
         Ok(run)
     }
 
@@ -155,7 +161,7 @@ impl<'e> Space<'e> {
     /// A run that does not fit, with its reason.
     pub(super) fn failed(&self, place: Place) -> Result<RunSummary, Refusal> {
         match self.scenario(place) {
-            Ok(scenario) => one::outcome(&scenario, self.seed, one::Drawn::No)
+            Ok(scenario) => one::outcome(&scenario, self.simulations.seed(), one::Drawn::No)
                 .map_err(|reason| self.broken(place, reason)),
             Err(reasons) => Ok(failure::infeasible(reasons.join("; "))),
         }
