@@ -29,7 +29,7 @@ pub(crate) fn alternatives(proof: &SearchProof, best: &RunSummary) -> Vec<Vec<St
             }
             None => ["none fits".to_owned(), String::new(), String::new()],
         };
-        vec![name.clone(), plan, figure, ratio]
+        vec![name.replace('_', "-"), plan, figure, ratio]
     };
     proof.alternatives.iter().map(row).collect()
 }
@@ -44,7 +44,7 @@ fn ratio(plan: &AlternativePlan, best: f64) -> String {
 pub(crate) fn changes(proof: &SearchProof) -> Vec<Vec<String>> {
     let row = |changed: &Changed| {
         let another = changed.another.as_ref().map(|plan| setting(&plan.variant, &plan.point));
-        let remains = || format!("the same of {}", changed.plans);
+        let remains = || format!("the same, of {}", changed.plans);
         vec![changed.change.clone(), quantity::times(changed.of_best), another.unwrap_or_else(remains)]
     };
     proof.sensitivity.iter().map(row).collect()

@@ -129,16 +129,19 @@ pub(super) fn simulate(
     }
     let results = Results::of(&summary, scenario(experiment, options, &summary)?)?;
     let report = staging.commit(&results.files())?.join(REPORT);
+    let is_interrupted = progress::interrupted();
+    if !is_interrupted {
+        journal.into_iter().for_each(Journal::remove);
+    }
     match format {
         Output::Table => print_summary(&summary, &report, printer)?,
         Output::Json => printer.print_bytes(&results.json)?,
         Output::Csv => printer.print_bytes(&results.csv)?,
     };
-    if progress::interrupted() {
+    if is_interrupted {
         printer.complain(&format!("interrupted; {} runs had ended and are kept", summary.variants.len()));
         return Ok(Exit::Interrupted);
     }
-    journal.into_iter().for_each(Journal::remove);
     Ok(exit(experiment, &summary, printer))
 }
 

@@ -10,7 +10,16 @@ const UNITS: [&str; 9] = ["_s", "_bytes", "_years", "_per_s", "_gpus", "_w", "_j
 const AMOUNTS: [&str; 8] =
     ["schema_version", "seed", "value", "cost", "parts", "failures", "samples", "tokens"];
 /// Numbers that compare two figures or convert others': any number is right.
-const FIGURES: [&str; 5] = ["published", "ours", "relative", "relative_to_first", "points"];
+const FIGURES: [&str; 8] = [
+    "published",
+    "ours",
+    "relative",
+    "relative_to_first",
+    "relative_to_best",
+    "of_best",
+    "objective",
+    "points",
+];
 /// Ratios that may be above 1: FLOPs of a model counted as products, of which Winograd's algorithm executes fewer.
 const ABOVE_ONE: [&str; 1] = ["mfu"];
 /// Sums of shares may differ from 1 by the rounding of each.

@@ -10,7 +10,9 @@ fn every_library_scenario_resolves_at_every_point() {
         let path = format!("library:{name}");
         let experiment = load(&BTreeMap::new(), &path, &[]).unwrap_or_else(|failure| panic!("{failure}"));
         assert!(experiment.description().is_some(), "{name} has no description");
-        for point in experiment.points() {
+        // Plans of a search may be impossible, which is part of its answer.
+        let points = experiment.points().filter(|_| experiment.search().is_none());
+        for point in points {
             for variant in experiment.variants() {
                 experiment
                     .resolve(variant, &point)

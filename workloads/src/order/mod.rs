@@ -81,20 +81,10 @@ impl PipelineSchedule {
         matches!(self, Self::ZbH1 | Self::ZbH2 | Self::ZbV | Self::ZbAuto(_))
     }
 
-    /// Refuses micro-batches that the interleaved schedule cannot take round its stages in groups, and
-    /// a single stage, on which chunks only follow each other. `counts` are both, each with its setting.
+    /// Refuses micro-batches that the interleaved schedule cannot take round its stages in groups. `counts` are both,
+    /// each with its setting.
     pub fn check(&self, counts: [(&'static str, u32); 2]) -> Option<Diagnostic> {
         let [(path, micro_batches), (of_stages, stages)] = counts;
-        const SCHEDULE: &str = "parallelism.schedule.interleaved";
-        if matches!(self, Self::Interleaved(_)) && stages == 1 {
-            let message = "the interleaved schedule needs at least two stages";
-            let remedy = "use more stages, or the schedule `1f1b`";
-            return Some(
-                Diagnostic::new(of_stages, message, remedy)
-                    .noting("1 stage")
-                    .with(SCHEDULE, "goes round the stages"),
-            );
-        }
         let uneven = stages > 0 && !micro_batches.is_multiple_of(stages);
         (matches!(self, Self::Interleaved(_)) && uneven).then(|| {
             let message = format!(
@@ -105,7 +95,7 @@ impl PipelineSchedule {
             Diagnostic::new(path, message, remedy)
                 .noting(format!("{micro_batches} micro-batches"))
                 .with(of_stages, format!("{stages} stages"))
-                .with(SCHEDULE, "goes round the stages in groups")
+                .with("parallelism.schedule.interleaved", "goes round the stages in groups")
         })
     }
 

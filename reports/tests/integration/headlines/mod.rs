@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 use reports::finding::{Claim, Finding, WORDS_MAX, finding};
-use reports::summary::{Interrupted, RunSummary};
+use reports::summary::{Interrupted, RunSummary, SearchProof};
 use reports::{Summary, csv};
 
 use crate::fixture;
@@ -173,6 +173,11 @@ fn every_headline_of_the_library_follows_from_its_committed_results() {
         let text = fs::read_to_string(&path).expect("a readable file");
         let expected: Expected =
             serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        if let Some(proof) = &expected.search {
+            let told = reports::searched::finding(proof, &expected.runs);
+            assert!(alike(&told, &expected.finding), "{name}: {told}\n{}", expected.finding);
+            continue;
+        }
         let axes: Vec<String> = expected.runs[0].point.keys().cloned().collect();
         let found = finding(&expected.runs, &axes, &expected.cases, None);
         // A second sentence is about campaigns.
@@ -210,6 +215,7 @@ struct Expected {
     #[serde(default)]
     cases: Vec<String>,
     runs: Vec<RunSummary>,
+    search: Option<SearchProof>,
 }
 
 #[test]

@@ -32,7 +32,7 @@ use super::named::Named;
 use super::paths;
 use crate::catalogue;
 use crate::plans;
-use crate::schema::{Model, Scenario};
+use crate::schema::{Model, Scenario, Schedule};
 use crate::text::decode::Path;
 use crate::text::node::{Layer, Node, shorten};
 use crate::text::problem::Problem;
@@ -178,9 +178,16 @@ impl Check<'_> {
         found.into_iter().for_each(|diagnostic| self.diagnostic(diagnostic));
     }
 
-    /// The interleaved schedule goes round the stages in groups. `many` and `stages` are the
-    /// settings to change.
+    /// The interleaved schedule goes round several stages in groups: on one, chunks only follow each
+    /// other. `many` and `stages` are the settings to change.
     fn interleaving(&mut self, scenario: &Scenario, many: &'static str, stages: &'static str) {
+        const SCHEDULE: &str = "parallelism.schedule.interleaved";
+        let is_interleaved = matches!(scenario.parallelism.schedule, Schedule::Interleaved(_));
+        if is_interleaved && scenario.stages() == 1 {
+            let message = "the interleaved schedule needs at least two stages";
+            let alone = Diagnostic::new(stages, message, "use more stages, or the schedule `1f1b`");
+            self.diagnostic(alone.noting("1 stage").with(SCHEDULE, "goes round the stages"));
+        }
         let counts = [(many, scenario.training.micro_batches() as u32), (stages, scenario.stages() as u32)];
         let found = scenario.parallelism.schedule.check(counts);
         found.into_iter().for_each(|diagnostic| self.diagnostic(diagnostic));
