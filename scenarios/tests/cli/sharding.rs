@@ -39,11 +39,14 @@ fn assert_same(sandbox: &Sandbox, first: &str, second: &str) {
     }
 }
 
-/// Lines of a journal that are whole.
+/// Outcomes of a journal: its lines that are whole. A kill may tear one, which the next worker ends.
 fn lines(sandbox: &Sandbox, path: &str) -> Vec<String> {
     let text = std::fs::read_to_string(sandbox.path(path)).unwrap_or_default();
     let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-    whole.filter(|line| line.starts_with("{\"key\"")).map(str::to_owned).collect()
+    let is_outcome = |line: &&str| {
+        serde_json::from_str::<serde_json::Value>(line).is_ok_and(|line| line.get("key").is_some())
+    };
+    whole.filter(is_outcome).map(str::to_owned).collect()
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::alternatives::told;
 use super::hunt::Hunt;
 use super::space::Space;
 use crate::plans;
-use crate::schema::Scenario;
+use crate::schema::{Count, Scenario};
 
 const RECOMPUTE: &str = "techniques.recompute";
 
@@ -33,7 +33,8 @@ const RULES: [Rule; 2] = [
     },
     Rule {
         name: "by a grid of ZeRO stages and micro-batches",
-        source: "what DeepSpeed's autotuner tries: neither tensor ranks nor stages, nothing off the GPU",
+        source: "what DeepSpeed's autotuner tries, as far as the space has it: neither tensor ranks nor stages, \
+                 nothing off the GPU",
         rank: autotuner,
     },
 ];
@@ -109,8 +110,8 @@ impl Settings {
         let text = |path: &str| values.get(path).map(String::as_str);
         let written = |path: &str| text(path)?.parse().ok();
         let [tensor, context] = [base.parallelism.tensor, base.parallelism.context];
-        let tensor = written("parallelism.tensor").unwrap_or(tensor.map_or(1, |ranks| ranks.get()));
-        let context = written("parallelism.context").unwrap_or(context.map_or(1, |ranks| ranks.get()));
+        let tensor = written("parallelism.tensor").unwrap_or(tensor.map_or(1, Count::get));
+        let context = written("parallelism.context").unwrap_or(context.map_or(1, Count::get));
         let gpus_per_node = plans::machine::of(base).map_or(1, |machine| machine.gpus_per_node().into());
         let shares_sequences = tensor == 1 || text("parallelism.sequence_parallel") != Some("false");
         let shards_gradients = matches!(text("parallelism.sharding"), Some("gradients" | "parameters"));
