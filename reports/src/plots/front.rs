@@ -55,12 +55,12 @@ pub(crate) fn draw(name: &str, dots: &[Dot], x: &Scale<'_>, y: &Scale<'_>) -> Re
             INK.stroke_width(1),
         )])?;
         chart.draw_series(sorted.iter().map(|dot| Circle::new(dot.at, 5, BLUE.filled())))?;
-        // Ends are told; the table below has the others.
-        let ends = [(sorted.first(), Anchor::Start, 8), (sorted.last(), Anchor::End, -8)];
+        // Ends are told, off the line; the table below has the others.
+        let ends = [(sorted.first(), Anchor::Start, (8, -11)), (sorted.last(), Anchor::End, (-8, 13))];
         for (dot, anchor, beside) in ends {
             let Some(dot) = dot else { continue };
             let (left, top) = chart.backend_coord(&dot.at);
-            write(area, (left + beside, top - 11), &fitted(&dot.label, LABEL_MAX), anchor)?;
+            write(area, (left + beside.0, top + beside.1), &fitted(&dot.label, LABEL_MAX), anchor)?;
         }
         Ok(Vec::new())
     })

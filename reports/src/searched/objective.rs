@@ -6,7 +6,7 @@ use crate::summary::RunSummary;
 /// Title of a column.
 pub(crate) fn title(objective: &str) -> String {
     match objective {
-        "cost" => "cost of a million".to_owned(),
+        "cost" => "cost per million".to_owned(),
         "energy" => "energy of a sample".to_owned(),
         other => other.replace('_', " "),
     }
