@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{Page, figure, sortable};
 use crate::plots::PlotError;
-use crate::plots::front::{self as plot, Dot, Scale};
+use crate::plots::front::{self as plot, Dot, Objective};
 use crate::quantity;
 use crate::searched::{beside, broken, front, objective, outcomes, setting, ties};
 use crate::summary::{RunSummary, SearchProof};
@@ -64,7 +64,8 @@ fn of_front(proof: &SearchProof, runs: &[RunSummary]) -> Result<Markup, PlotErro
     let aid = "A plan that is better in one objective is worse in another. Left and down are better.";
     let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
     let rows: Vec<Markup> = front::rows(proof, runs).iter().map(|cells| row_of(&titles, cells)).collect();
-    let (x, y) = (Scale { title: &of_x, text: &text(x) }, Scale { title: &of_y, text: &text(y) });
+    let x = Objective { title: &of_x, text: &text(x) };
+    let y = Objective { title: &of_y, text: &text(y) };
     Ok(html! {
         section {
             h2 { "What can be traded?" }

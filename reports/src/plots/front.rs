@@ -3,10 +3,10 @@
 use maud::Markup;
 use plotters::prelude::*;
 
-use super::palette::{BLUE, GRID, INK, MUTED};
-use super::{Anchor, PlotError, WIDTH, fitted, picture, style, write};
+use super::palette::{BLUE, INK};
+use super::scatter::{HEIGHT, Scale, chart};
+use super::{Anchor, PlotError, fitted, picture, write};
 
-const HEIGHT: u32 = 340;
 const LABEL_MAX: i32 = 420;
 /// Room beside the data, over their range.
 const MARGIN: f64 = 0.12;
@@ -18,38 +18,25 @@ pub(crate) struct Dot {
 }
 
 /// An objective: its title, and how its values are written.
-pub(crate) struct Scale<'a> {
+pub(crate) struct Objective<'a> {
     pub(crate) title: &'a str,
     pub(crate) text: &'a dyn Fn(f64) -> String,
 }
 
 /// Draws dots with the first objective to the right and the second upwards.
-pub(crate) fn draw(name: &str, dots: &[Dot], x: &Scale<'_>, y: &Scale<'_>) -> Result<Markup, PlotError> {
+pub(crate) fn draw(
+    name: &str,
+    dots: &[Dot],
+    x: &Objective<'_>,
+    y: &Objective<'_>,
+) -> Result<Markup, PlotError> {
     let mut sorted: Vec<&Dot> = dots.iter().collect();
     sorted.sort_by(|one, other| one.at.0.total_cmp(&other.at.0));
+    let [across, up] = [range(dots.iter().map(|dot| dot.at.0)), range(dots.iter().map(|dot| dot.at.1))];
+    let x = Scale { title: x.title, range: across, labels: 7, text: x.text };
+    let y = Scale { title: y.title, range: up, labels: 6, text: y.text };
     picture(HEIGHT, name, |area| {
-        let mut chart = ChartBuilder::on(area)
-            .margin_top(26)
-            .margin_right(24)
-            .x_label_area_size(48)
-            .y_label_area_size(92)
-            .build_cartesian_2d(
-                range(dots.iter().map(|dot| dot.at.0)),
-                range(dots.iter().map(|dot| dot.at.1)),
-            )?;
-        chart
-            .configure_mesh()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(GRID)
-            .axis_style(GRID)
-            .label_style(style(MUTED, Anchor::Start))
-            .x_labels(7)
-            .y_labels(6)
-            .x_label_formatter(&|value| (x.text)(*value))
-            .y_label_formatter(&|value| (y.text)(*value))
-            .draw()?;
-        area.draw_text(y.title, &style(MUTED, Anchor::Start), (8, 10))?;
-        area.draw_text(x.title, &style(MUTED, Anchor::Middle), (WIDTH as i32 / 2, HEIGHT as i32 - 10))?;
+        let mut chart = chart(area, &x, (&y, 92))?;
         chart.draw_series([PathElement::new(
             sorted.iter().map(|dot| dot.at).collect::<Vec<_>>(),
             INK.stroke_width(1),

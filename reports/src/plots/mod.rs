@@ -17,6 +17,7 @@ pub(crate) mod memory_curve;
 pub(crate) mod palette;
 pub(crate) mod parity;
 pub(crate) mod rows;
+pub(crate) mod scatter;
 pub(crate) mod timeline;
 pub(crate) mod trade_off;
 

@@ -5,11 +5,11 @@ use indexmap::IndexMap;
 use maud::Markup;
 use plotters::prelude::*;
 
-use super::palette::{Categories, GRID, INK, MUTED};
-use super::{Anchor, PlotError, WIDTH, fitted, picture, style, text_width};
+use super::palette::{Categories, INK};
+use super::scatter::{HEIGHT, Scale, chart};
+use super::{Anchor, PlotError, fitted, picture, text_width};
 use crate::quantity;
 
-const HEIGHT: u32 = 340;
 const LABEL_MAX: i32 = 280;
 
 /// One run.
@@ -31,26 +31,15 @@ pub(crate) fn draw(
 ) -> Result<Markup, PlotError> {
     let widest = dots.iter().map(|dot| dot.bytes).fold(1.0, f64::max);
     let fastest = dots.iter().map(|dot| dot.speed).fold(f64::MIN_POSITIVE, f64::max);
+    let memory = Scale {
+        title: memory,
+        range: 0.0..widest * 1.08,
+        labels: 8,
+        text: &|bytes| quantity::bytes(bytes as u64),
+    };
+    let speed = Scale { title: speed, range: 0.0..fastest * 1.12, labels: 6, text: &quantity::count };
     picture(HEIGHT, name, |area| {
-        let mut chart = ChartBuilder::on(area)
-            .margin_top(26)
-            .margin_right(24)
-            .x_label_area_size(48)
-            .y_label_area_size(76)
-            .build_cartesian_2d(0.0..widest * 1.08, 0.0..fastest * 1.12)?;
-        chart
-            .configure_mesh()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(GRID)
-            .axis_style(GRID)
-            .label_style(style(MUTED, Anchor::Start))
-            .x_labels(8)
-            .y_labels(6)
-            .x_label_formatter(&|bytes| quantity::bytes(*bytes as u64))
-            .y_label_formatter(&|value| quantity::count(*value))
-            .draw()?;
-        area.draw_text(speed, &style(MUTED, Anchor::Start), (8, 10))?;
-        area.draw_text(memory, &style(MUTED, Anchor::Middle), (WIDTH as i32 / 2, HEIGHT as i32 - 10))?;
+        let mut chart = chart(area, &memory, (&speed, 76))?;
         let curves = curves(dots);
         let front = if curves.is_empty() { front(dots) } else { Vec::new() };
         let path = |dots: &[&Dot]| dots.iter().map(|dot| (dot.bytes, dot.speed)).collect::<Vec<_>>();

@@ -15,7 +15,7 @@ use super::run::{command, simulate};
 use super::shards::{self, Merged};
 use super::trouble::Trouble;
 
-/// What is merged, and how.
+/// Shards to merge, and how.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// The scenario file that the shards were run of

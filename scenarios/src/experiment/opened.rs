@@ -27,7 +27,7 @@ impl<F: Fn(&str) -> io::Result<Box<dyn Read>>> Files for Opened<F> {
 /// The first `most` bytes of a stream, and one more where it is longer: enough to see that it is.
 ///
 /// # Errors
-/// Those of the stream.
+/// Errors of the stream.
 pub fn beginning(from: impl Read, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(most as u64 + 1).read_to_end(&mut bytes)?;

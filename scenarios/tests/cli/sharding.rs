@@ -122,7 +122,7 @@ fn shards_that_are_wrong_are_told() {
     );
 }
 
-/// What is missing may be simulated here; an end that is missing, too.
+/// Missing runs may be simulated by `merge`; a missing end, too.
 #[test]
 fn merging_finishes_where_it_is_asked_to() {
     let sandbox = Sandbox::with_pipeline("shards-finish", SWEEP);

@@ -74,7 +74,7 @@ impl Sandbox {
         Answer::of(self.command(words).output().expect("the binary starts"))
     }
 
-    /// The same, where no file may have more than so many blocks of 512 bytes.
+    /// Runs the binary where no file may have more than this number of blocks of 512 bytes.
     pub(crate) fn limited(&self, blocks: &str, words: &str) -> Answer {
         let program = self.command(words);
         let mut shell = Command::new("sh");

@@ -6,7 +6,7 @@ use reports::summary::Summary;
 
 use super::failure::written;
 
-/// What an experiment found.
+/// Results of an experiment.
 #[pyclass(frozen, module = "foretrain._native")]
 pub(super) struct Outcome {
     pub(super) summary: Summary,

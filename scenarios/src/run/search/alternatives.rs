@@ -8,40 +8,39 @@ use super::goal::Figures;
 use super::group::{Place, splits};
 use super::hunt::Hunt;
 use super::rules;
+use super::space::Space;
 use crate::experiment::sweep::Axis;
 
 /// Values that leave out what a setting would do.
 const PLAIN: [&str; 2] = ["none", "false"];
 
-/// Plans beside the best one of a hunt that has ended; `best` is its run.
+/// Plans beside the best one of a hunt that has ended, which is at a place and has a run.
 ///
 /// # Errors
 /// A mistake in foretrain.
-pub(super) fn alternatives(hunt: &mut Hunt<'_>, best: &RunSummary) -> Result<Vec<Alternative>, Refusal> {
+pub(super) fn alternatives(
+    hunt: &mut Hunt<'_>,
+    (place, best): (Place, &RunSummary),
+) -> Result<Vec<Alternative>, Refusal> {
     let mut all = Vec::new();
-    for (axis, name) in used(hunt, best) {
+    for (axis, name) in used(hunt.space, place) {
         let space = hunt.space;
         let plain = move |place: Place| is_plain(&space.experiment.axes()[axis], space.digits(place)[axis]);
         let found = hunt.part(Box::new(plain))?;
-        all.push(told(
-            hunt,
-            best,
-            Alternative { name: format!("without {name}"), ..Alternative::default() },
-            found,
-        )?);
+        let without = Alternative { name: format!("without {name}"), ..Alternative::default() };
+        all.push(told(hunt.space, best, without, found)?);
     }
-    all.extend(rules::plans(hunt, best)?);
+    all.extend(rules::plans(hunt, (place, best))?);
     Ok(all)
 }
 
-/// Axes whose techniques the best plan uses and may do without, with their names.
-fn used(hunt: &Hunt<'_>, best: &RunSummary) -> Vec<(usize, String)> {
-    let axes = hunt.space.experiment.axes().iter().enumerate();
-    let used = |(number, axis): (usize, &Axis)| {
+/// Axes whose techniques a plan uses and may do without, with their names.
+fn used(space: &Space<'_>, place: Place) -> Vec<(usize, String)> {
+    let axes = space.experiment.axes().iter().zip(space.digits(place)).enumerate();
+    let used = |(number, (axis, digit)): (usize, (&Axis, u64))| {
         let [path] = &axis.paths[..] else { return None };
         let may_be_plain = (0..axis.len()).any(|digit| is_plain(axis, digit));
-        let uses = !PLAIN.contains(&best.point.get(path)?.as_str());
-        (uses && may_be_plain && !splits(path))
+        (!is_plain(axis, digit) && may_be_plain && !splits(path))
             .then(|| (number, path.rsplit('.').next().unwrap_or(path).to_owned()))
     };
     axes.filter_map(used).collect()
@@ -53,24 +52,31 @@ fn is_plain(axis: &Axis, digit: u64) -> bool {
 
 /// A kind of alternative with the best plan that there is of it. `None`: the search was stopped before.
 pub(super) fn told(
-    hunt: &Hunt<'_>,
+    space: &Space<'_>,
     best: &RunSummary,
     alternative: Alternative,
     found: Option<Option<Found>>,
 ) -> Result<Alternative, Refusal> {
     let Some(found) = found else { return Ok(Alternative { stopped: true, ..alternative }) };
-    let Some(Found { place, figures, .. }) = found else { return Ok(alternative) };
-    let Ok(scenario) = hunt.space.scenario(place) else { return Ok(alternative) };
-    let run = hunt.space.run(&scenario).map_err(|reason| hunt.space.broken(place, reason))?;
-    let of_run = |run: Box<RunSummary>| plan(&hunt.space.named(place, *run), &figures, best);
-    Ok(Alternative { plan: run.map(of_run), ..alternative })
+    let Some(Found { place, figures, run }) = found else { return Ok(alternative) };
+    let simulated = || {
+        let Ok(scenario) = space.scenario(place) else { return Ok(None) };
+        space.run(&scenario).map_err(|reason| space.broken(place, reason))
+    };
+    let run = run.map_or_else(simulated, |run| Ok(Some(run)))?;
+    Ok(Alternative { plan: run.map(|run| plan((space, place), &run, &figures, best)), ..alternative })
 }
 
 /// A plan beside another that is better.
-pub(super) fn plan(run: &RunSummary, figures: &Figures, best: &RunSummary) -> AlternativePlan {
+pub(super) fn plan(
+    (space, place): (&Space<'_>, Place),
+    run: &RunSummary,
+    figures: &Figures,
+    best: &RunSummary,
+) -> AlternativePlan {
     AlternativePlan {
-        variant: run.variant.clone(),
-        point: run.point.clone(),
+        variant: space.variant(place).to_owned(),
+        point: space.values(place),
         step_time_s: run.step_time().unwrap_or_default(),
         objective: figures[0],
         relative_to_best: Ratio::of(run, best),

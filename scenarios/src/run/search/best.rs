@@ -1,5 +1,7 @@
 //! The best plans of a search so far: the first few by one objective, or the front of several.
 
+use std::sync::Arc;
+
 use reports::summary::RunSummary;
 
 use super::goal::Figures;
@@ -9,7 +11,8 @@ use super::group::Place;
 pub(super) struct Found {
     pub(super) figures: Figures,
     pub(super) place: Place,
-    pub(super) run: Option<Box<RunSummary>>,
+    /// `None`: it was simulated for another question, and is not at hand.
+    pub(super) run: Option<Arc<RunSummary>>,
 }
 
 /// The best plans, the best first.

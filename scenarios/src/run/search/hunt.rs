@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use reports::summary::{RunSummary, SearchProof};
@@ -98,10 +99,10 @@ impl<'s> Hunt<'s> {
         self.progress.stop()
     }
 
-    /// The run of the best plan so far.
-    pub(super) fn best_run(&self) -> Option<RunSummary> {
+    /// The place and the run of the best plan so far.
+    pub(super) fn best_run(&self) -> Option<(Place, Arc<RunSummary>)> {
         let Found { place, run, .. } = self.best.found.first()?;
-        Some(self.space.named(*place, RunSummary::clone(run.as_ref()?)))
+        run.clone().map(|run| (*place, run))
     }
 
     /// Tells open plans more finely until the best one, of a part where it is one, is proven. False:
@@ -203,7 +204,7 @@ impl<'s> Hunt<'s> {
         &mut self,
         place: Place,
         (gpus, figures): (u64, Option<Figures>),
-        run: Option<Box<RunSummary>>,
+        run: Option<Arc<RunSummary>>,
     ) {
         let Some(run) = run.filter(|run| run.step_time().is_some()) else {
             self.tally.did_not_fit += 1;
@@ -220,7 +221,7 @@ impl<'s> Hunt<'s> {
         };
         self.fit.push((figures, place));
         if let Some(part) = self.part.as_mut().filter(|part| (part.holds)(place)) {
-            part.best.add(Found { figures, place, run: None });
+            part.best.add(Found { figures, place, run: Some(Arc::clone(&run)) });
         }
         self.best.add(Found { figures, place, run: Some(run) });
     }
@@ -252,7 +253,7 @@ impl<'s> Hunt<'s> {
             let Some((_, place)) = self.least_short else { return Ok((Vec::new(), proof)) };
             return Ok((vec![self.space.named(place, self.space.failed(place)?)], proof));
         }
-        let run = |Found { place, run, .. }| Some(self.space.named(place, *run?));
+        let run = |Found { place, run, .. }| Some(self.space.named(place, Arc::unwrap_or_clone(run?)));
         Ok((self.best.found.into_iter().filter_map(run).collect(), proof))
     }
 }

@@ -49,8 +49,8 @@ pub(super) fn best(
     hunt.whole()?;
     let settings = &search.settings;
     let best = hunt.best_run().filter(|_| settings.alternatives && !settings.minimise.is_front());
-    let Some(best) = best else { return hunt.end() };
-    let alternatives = alternatives::alternatives(&mut hunt, &best)?;
+    let Some((place, best)) = best else { return hunt.end() };
+    let alternatives = alternatives::alternatives(&mut hunt, (place, &best))?;
     let sensitivity = sensitivity::sensitivity(&hunt)?;
     let (runs, proof) = hunt.end()?;
     Ok((runs, SearchProof { alternatives, sensitivity, ..proof }))

@@ -8,6 +8,7 @@ use reports::summary::{Alternative, RunSummary};
 
 use super::super::Refusal;
 use super::alternatives::told;
+use super::group::Place;
 use super::hunt::Hunt;
 use super::space::Space;
 use crate::plans;
@@ -68,23 +69,30 @@ fn autotuner(plan: &Settings) -> Option<u64> {
     plain.then_some(0)
 }
 
-/// Plans of all rules beside the best one.
+/// Plans of all rules beside the best one, which is at a place and has a run.
 ///
 /// # Errors
 /// A mistake in foretrain.
-pub(super) fn plans(hunt: &mut Hunt<'_>, best: &RunSummary) -> Result<Vec<Alternative>, Refusal> {
-    let place = hunt.best.found.first().map(|found| found.place);
-    let Some(base) = place.and_then(|place| hunt.space.scenario(place).ok()) else { return Ok(Vec::new()) };
-    RULES.iter().map(|rule| rule.plan(hunt, &base, best)).collect()
+pub(super) fn plans(
+    hunt: &mut Hunt<'_>,
+    (place, best): (Place, &RunSummary),
+) -> Result<Vec<Alternative>, Refusal> {
+    let Ok(base) = hunt.space.scenario(place) else { return Ok(Vec::new()) };
+    let of_group = |group| Settings::of_group(hunt.space, &base, group).collect();
+    let settings: Vec<Vec<Settings>> = (0..hunt.space.groups.len()).map(of_group).collect();
+    RULES.iter().map(|rule| rule.plan(hunt, &settings, best)).collect()
 }
 
 impl Rule {
-    fn plan(&self, hunt: &mut Hunt<'_>, base: &Scenario, best: &RunSummary) -> Result<Alternative, Refusal> {
-        let space = hunt.space;
-        let ranks: Vec<Vec<Option<u64>>> = (0..space.groups.len())
-            .map(|group| Settings::of_group(space, base, group).map(|plan| (self.rank)(&plan)).collect())
-            .collect();
-        let ranks = Rc::new(ranks);
+    /// The best plan by the rule, of plans with settings by group and member.
+    fn plan(
+        &self,
+        hunt: &mut Hunt<'_>,
+        settings: &[Vec<Settings>],
+        best: &RunSummary,
+    ) -> Result<Alternative, Refusal> {
+        let of_group = |plans: &Vec<Settings>| plans.iter().map(self.rank).collect();
+        let ranks: Rc<Vec<Vec<Option<u64>>>> = Rc::new(settings.iter().map(of_group).collect());
         let cells: BTreeSet<u64> = ranks.iter().flatten().flatten().copied().collect();
         let mut found = Some(None);
         for cell in cells {
@@ -99,12 +107,12 @@ impl Rule {
             source: Some(self.source.to_owned()),
             ..Alternative::default()
         };
-        told(hunt, best, alternative, found)
+        told(hunt.space, best, alternative, found)
     }
 }
 
 impl Settings {
-    /// Those of the plans of a group; what no axis says is as in `base`.
+    /// Settings of the plans of a group; what no axis says is as in `base`.
     fn of_group(space: &Space<'_>, base: &Scenario, group: usize) -> impl Iterator<Item = Self> {
         let values = space.values((group, 0));
         let text = |path: &str| values.get(path).map(String::as_str);

@@ -1,5 +1,7 @@
 //! The best plan on slower parts: where another of the plans that were kept is better.
 
+use std::sync::Arc;
+
 use hw_models::machine::{Degrade, Machine, PartKind};
 use rayon::prelude::*;
 use reports::summary::{Changed, RunSummary};
@@ -8,6 +10,7 @@ use super::super::{Refusal, in_parallel};
 use super::alternatives;
 use super::best::Found;
 use super::goal::Figures;
+use super::group::Place;
 use super::hunt::Hunt;
 use super::space::Space;
 use crate::plans;
@@ -63,8 +66,9 @@ pub(super) fn sensitivity(hunt: &Hunt<'_>) -> Result<Vec<Changed>, Refusal> {
 
 /// A plan on slower parts.
 struct Slowed {
+    place: Place,
     figures: Figures,
-    run: RunSummary,
+    run: Arc<RunSummary>,
 }
 
 /// The answer for a change, if there is a plan.
@@ -77,7 +81,8 @@ fn changed(hunt: &Hunt<'_>, change: String, runs: &[Slowed]) -> Option<Changed> 
         change,
         of_best: first.figures[0] / before,
         plans: runs.len() as u64,
-        another: another.then(|| alternatives::plan(&best.run, &best.figures, &first.run)),
+        another: another
+            .then(|| alternatives::plan((hunt.space, best.place), &best.run, &best.figures, &first.run)),
     })
 }
 
@@ -86,9 +91,8 @@ fn slowed(space: &Space<'_>, found: &Found, slower: Slower, left: &str) -> Resul
     let Ok(scenario) = space.scenario(found.place) else { return Ok(None) };
     let Some(scenario) = slower.applied(scenario, left) else { return Ok(None) };
     let run = space.run(&scenario).map_err(|reason| space.broken(found.place, reason))?;
-    let figures = run.as_ref().and_then(|run| space.goals().of_run(&scenario, run));
-    let named = |run: Box<RunSummary>| space.named(found.place, *run);
-    Ok(figures.zip(run).map(|(figures, run)| Slowed { figures, run: named(run) }))
+    let figures = run.as_deref().and_then(|run| space.goals().of_run(&scenario, run));
+    Ok(figures.zip(run).map(|(figures, run)| Slowed { place: found.place, figures, run }))
 }
 
 impl Slower {

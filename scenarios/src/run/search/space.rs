@@ -1,5 +1,7 @@
 //! A space of plans, and more that is known of each: why it is impossible, its bound, its run.
 
+use std::sync::Arc;
+
 use indexmap::IndexMap;
 use reports::summary::RunSummary;
 
@@ -35,7 +37,7 @@ pub(super) enum Told {
         gpus: u64,
         /// None where it does not fit, or has no figure of an objective.
         figures: Option<Figures>,
-        run: Result<Option<Box<RunSummary>>, String>,
+        run: Result<Option<Arc<RunSummary>>, String>,
     },
 }
 
@@ -134,7 +136,7 @@ impl<'e> Space<'e> {
             Err(reasons) => return Told::Impossible(reasons),
         };
         let run = self.run(&scenario);
-        let figures = run.as_ref().ok().and_then(|run| self.goals().of_run(&scenario, run.as_ref()?));
+        let figures = run.as_ref().ok().and_then(|run| self.goals().of_run(&scenario, run.as_deref()?));
         Told::Simulated { gpus: plans::ranks(&scenario), figures, run }
     }
 
@@ -142,20 +144,24 @@ impl<'e> Space<'e> {
     ///
     /// # Errors
     /// A mistake in foretrain, in words.
-    pub(super) fn run(&self, scenario: &Scenario) -> Result<Option<Box<RunSummary>>, String> {
-        let mut run = self.simulations.tried(scenario)?.map(Box::new);
+    pub(super) fn run(&self, scenario: &Scenario) -> Result<Option<Arc<RunSummary>>, String> {
+        let mut run = self.simulations.tried(scenario)?;
         run.iter_mut().for_each(|run| campaign::add(scenario, self.simulations.seed(), run));
-        Ok(run)
+        Ok(run.map(Arc::new))
     }
 
     /// A run of a plan under the names of its variant and its point.
-    pub(super) fn named(&self, (group, member): Place, run: RunSummary) -> RunSummary {
-        let variant = self.variants[self.groups[group].variant].to_owned();
-        RunSummary { variant, point: self.values((group, member)), ..run }
+    pub(super) fn named(&self, place: Place, run: RunSummary) -> RunSummary {
+        RunSummary { variant: self.variant(place).to_owned(), point: self.values(place), ..run }
     }
 
-    pub(super) fn broken(&self, (group, _): Place, reason: String) -> Refusal {
-        Refusal::Broken { variant: self.variants[self.groups[group].variant].to_owned(), reason }
+    /// The variant of a plan.
+    pub(super) fn variant(&self, (group, _): Place) -> &'e str {
+        self.variants[self.groups[group].variant]
+    }
+
+    pub(super) fn broken(&self, place: Place, reason: String) -> Refusal {
+        Refusal::Broken { variant: self.variant(place).to_owned(), reason }
     }
 
     /// A run that does not fit, with its reason.
