@@ -14,13 +14,15 @@ pub(crate) mod transformer;
 
 use hw_models::framework::Framework;
 use workloads::diagnostic::Diagnostic;
+use workloads::hardware::Hardware;
 use workloads::limits;
 use workloads::memory::Ranks;
 use workloads::placement::{Extent, Placement};
 use workloads::plan::{
-    Built, Deployment, Floor, LayeredPlan, PipelinePlan, PlanError, StageCheckpoint, TransformerPlan, build,
-    build_layered_on, build_on, check_layered_on, check_on, checkpoint, checkpoint_layered, estimate,
-    estimate_layered, estimate_transformer, floor_layered_on, floor_on, layered_base, transformer_base,
+    Built, Deployment, Floor, LayeredPlan, PipelinePlan, PlanError, StageCheckpoint, TransformerPlan,
+    balanced_on, build, build_layered_on, build_on, check_layered_on, check_on, checkpoint,
+    checkpoint_layered, estimate, estimate_layered, estimate_transformer, floor_layered_on, floor_on,
+    layered_base, sketch_on, transformer_base,
 };
 use workloads::program::base::Base;
 
@@ -137,20 +139,46 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), PlanError> {
 /// # Errors
 /// Every error of [`check`].
 pub(crate) fn floor(scenario: &Scenario) -> Result<Option<Floor>, PlanError> {
+    at_least(scenario, floor_on)
+}
+
+/// The same by the blocks of a model alone, of which the step is not known where they are told
+/// before they are laid on stages.
+///
+/// # Errors
+/// Some errors of [`check`].
+pub(crate) fn sketch(scenario: &Scenario) -> Result<Option<Floor>, PlanError> {
+    at_least(scenario, sketch_on)
+}
+
+fn at_least(
+    scenario: &Scenario,
+    of_transformer: fn(&TransformerPlan, &Hardware<'_>) -> Result<Floor, PlanError>,
+) -> Result<Option<Floor>, PlanError> {
     let chosen = scenario.techniques.all().any(|technique| technique.facts(1).chooses_kernels);
     if chosen || scenario.run.noise.is_some() || !scenario.training.flush {
         return Ok(None);
     }
-    let hardware = || machine::of(scenario);
-    match Plan::of(scenario)? {
-        None | Some(Plan::Profiled(_)) => Ok(None),
+    let floor = match Plan::of(scenario)? {
+        None | Some(Plan::Profiled(_)) => return Ok(None),
         Some(Plan::Transformer(plan)) => {
-            floor_on(&plan, &machine::hardware(&*hardware()?, scenario)).map(Some)
+            of_transformer(&plan, &machine::hardware(&*machine::of(scenario)?, scenario))
         }
         Some(Plan::Layers(plan)) => {
-            floor_layered_on(&plan, &machine::hardware(&*hardware()?, scenario)).map(Some)
+            floor_layered_on(&plan, &machine::hardware(&*machine::of(scenario)?, scenario))
         }
-    }
+    };
+    floor.map(Some)
+}
+
+/// Layers of each chunk of a checked scenario's transformer with which its stages take as long as
+/// each other.
+///
+/// # Errors
+/// Every error of [`check`].
+pub(crate) fn balanced(scenario: &Scenario) -> Result<Vec<u32>, PlanError> {
+    let Some(Plan::Transformer(plan)) = Plan::of(scenario)? else { return Ok(Vec::new()) };
+    balanced_on(&plan, &machine::hardware(&*machine::of(scenario)?, scenario))
 }
 
 /// Checkpoint of a checked scenario by stage; none of a profile, a program or a trace.

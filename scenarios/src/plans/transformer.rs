@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 
 use hw_models::copies::HostMemory;
 use sim_core::time::Time;
+use workloads::chain::Chain;
 use workloads::model::transformer::{
     AttentionKernel, DataParallel, Dtype, Execution, Fusion, Overlap, Split, States, Step,
 };
-use workloads::plan::{Deployment, HostBuffers, TransformerPlan};
+use workloads::plan::{Deployment, HostBuffers, TransformerPlan, spread};
 
 use super::drives::drives;
 use super::pipelining::pipelining;
 use crate::schema::{
     self, AddedTo, Attention, Bytes, BytesPerParameter, Count, Gelu, Launch, LayersOf, Mlp, Model, Optimizer,
-    Parallelism, Precision, Scenario, Software, WhenFull,
+    Parallelism, Precision, Scenario, Software, StageLayers, WhenFull,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -83,6 +84,19 @@ pub(crate) fn overlap(scenario: &Scenario) -> Overlap {
     Overlap { bucket: bucket.map(Bytes::bytes), gather: parallelism.overlap_parameter_gather }
 }
 
+/// Layers of each chunk, where not all have as many. Those that the check has not balanced yet differ
+/// by one at most.
+fn layers(scenario: &Scenario, chain: Chain) -> Option<Vec<u32>> {
+    match scenario.parallelism.stage_layers.as_ref()? {
+        StageLayers::Even => None,
+        StageLayers::Balanced => {
+            let layers = scenario.model.transformer()?.dimensions().layers;
+            Some(spread(layers, chain.positions()))
+        }
+        StageLayers::Listed(layers) => Some(layers.iter().map(|layers| layers.get() as u32).collect()),
+    }
+}
+
 /// How the transformer of a scenario is executed.
 pub(crate) fn execution(scenario: &Scenario) -> Execution {
     let parallelism = &scenario.parallelism;
@@ -93,10 +107,7 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         sequence_parallel: parallelism.sequence_parallel == Some(true),
         stages,
         chunks: parallelism.schedule.chain(stages).chunks,
-        layers: parallelism
-            .stage_layers
-            .as_ref()
-            .map(|layers| layers.iter().map(|layers| layers.get() as u32).collect()),
+        layers: layers(scenario, parallelism.schedule.chain(stages)),
         context: parallelism.context.map_or(1, |ranks| ranks.get() as u32),
         context_exchange: parallelism.context_exchange.unwrap_or_default(),
         expert: parallelism.expert.map_or(1, |ranks| ranks.get() as u32),

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, ContextExchange, Count, Gather, Placement, Schedule, SendMode, Sharding, Stages};
+use super::{
+    Bytes, ContextExchange, Count, Gather, Placement, Schedule, SendMode, Sharding, StageLayers, Stages,
+};
 
 /// How the work is spread over devices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -15,11 +17,11 @@ pub struct Parallelism {
     pub sequence_parallel: Option<bool>,
     /// Pipeline stages; of a profiled pipeline its number of stages when absent.
     pub pipeline: Option<Stages>,
-    /// Layers of each stage of a transformer, the first stage first, which add up to all. Where a schedule gives stages several
-    /// chunks: of each chunk in the order of the model, so first of the first chunk of every stage. All have as many when absent.
-    /// The first and the last, with the embedding and the head, often have fewer.
-    #[schemars(extend("examples" = [[15, 16, 16, 15]]))]
-    pub stage_layers: Option<Vec<Count<1, 131_072>>>,
+    /// Layers of each stage of a transformer: `even`, which is so when absent, `balanced`, or a list, the first stage first.
+    /// `balanced` makes the slowest stage as fast as it can be, where stages have slower GPUs, less memory, the embedding
+    /// or the head. A list adds up to all layers; where a schedule gives stages several chunks it is of chunks, in the order
+    /// of the model.
+    pub stage_layers: Option<StageLayers>,
     /// Ranks that have parts of the same sequences.
     pub context: Option<Count<1, 131_072>>,
     /// What those exchange for attention; `all-to-all` when absent.

@@ -52,6 +52,37 @@ fn the_faster_card_takes_more_layers() {
 }
 
 #[test]
+fn balanced_layers_are_the_fastest_of_all_lists() {
+    let time =
+        |layers: &str| step(CARDS, &[&format!("parallelism.stage_layers={layers}")]).step_time_s.unwrap();
+    let lists = (1..12).map(|first| time(&format!("[{first}, {}]", 12 - first)));
+    let best = lists.min_by(f64::total_cmp).unwrap();
+    assert_eq!(time("balanced"), best);
+    assert_eq!(time("even"), step(CARDS, &[]).step_time_s.unwrap());
+}
+
+#[test]
+fn a_card_with_less_memory_has_fewer_layers() {
+    let layers = |memory: &str| {
+        let cards = CARDS.replace(
+            "{ like: rtx-3090, name: rtx-4090, sms: 128, clock: 2520 MHz, memory_rate: 1008 GB/s }",
+            &format!("{{ like: rtx-3090, name: small, memory: {memory} }}"),
+        );
+        let experiment = read(&cards, &["parallelism.stage_layers=balanced"]).unwrap();
+        let resolved = experiment.resolve("base", &experiment.points().next().unwrap()).unwrap();
+        let explained = experiment.explain(&resolved);
+        let line = explained.lines().map(str::trim).find(|line| line.starts_with("stage_layers"));
+        line.map(str::to_owned)
+    };
+    // The last stage has the head.
+    assert_eq!(
+        layers("24 GiB").unwrap(),
+        "stage_layers: [7, 5] # derived: balanced: the slowest stage is as fast as it can be"
+    );
+    assert_eq!(layers("4 GiB"), None);
+}
+
+#[test]
 fn nodes_of_both_kinds_are_drawn_and_have_their_constants() {
     let summary = summary(NODES, &[]);
     let drawing = summary.machine.unwrap();

@@ -11,17 +11,18 @@ use crate::support::{read, run};
 const CASES: usize = 4;
 
 /// Axes, of which spaces have some.
-const AXES: [&str; 11] = [
+const AXES: [&str; 12] = [
     "parallelism.tensor: [1, 2, 4]",
     "parallelism.pipeline: [1, 2, 4, 8]",
     "training.micro_batch: [1, 2, 4, 8, 16]",
     "parallelism.schedule: [1f1b, gpipe, zb-h1, { interleaved: { chunks: 2 } }]",
     "parallelism.sharding: [none, optimizer, gradients, parameters]",
-    "techniques.recompute: [none, { mode: selective }, { mode: full }]",
+    "techniques.recompute: [none, { mode: selective }, { mode: full }, { layers: 1 }]",
     "techniques.activation_offload: [none, {}]",
     "parallelism.sequence_parallel: [true, false]",
     "parallelism.overlap_gradient_reduce: [none, {}]",
     "parallelism.data: [1, 2, 4, 8]",
+    "parallelism.stage_layers: [even, balanced]",
     "parallelism.placement: [sequential, copy-after-copy]",
 ];
 const AXES_OF_SPACE: usize = 4;
@@ -34,6 +35,7 @@ fn space(number: u64) -> (String, String) {
         "node: { name: dgx-1v-16g }",
         "node: { name: epyc-pcie-8x }",
         "cluster: { node: dgx-a100-40g, count: 2, fabric: hdr200-fat-tree }",
+        "cluster: { node: dgx-a100-40g, count: 1, more: [{ node: dgx-1v-16g, count: 1 }] }",
     ]);
     let (layers, hidden) = (one(&["8", "16"]), one(&["512", "1024", "2048", "4096"]));
     let (batch, sequence) = (one(&["16", "32", "64"]), one(&["512", "1024"]));

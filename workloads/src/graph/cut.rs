@@ -48,6 +48,18 @@ impl Cut {
         })
     }
 
+    /// Bytes of activations that a position holds at least from its forward pass on, for a
+    /// micro-batch. The output of a block counts as the input of the next.
+    pub fn held(&self, position: u32) -> u64 {
+        let of = |block: &Block| {
+            let saved = block.saved().into_iter().filter(|tensor| Some(*tensor) != block.output);
+            saved.map(|tensor| block.tensor(tensor).bytes).sum::<u64>()
+        };
+        let by_block: Vec<u64> = self.blocks.iter().map(of).collect();
+        let pieces = self.positions.get(position as usize).into_iter().flatten();
+        pieces.map(|piece| by_block[piece.block]).sum()
+    }
+
     /// Gives each piece another block, made of its own by what is `asked` of it there. Equal blocks
     /// become one.
     pub fn rewrite<K: PartialEq>(

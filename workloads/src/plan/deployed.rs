@@ -16,6 +16,7 @@ use crate::cost::{CostBook, HostLinks, IssueCosts, Message, OpCost};
 use crate::diagnostic::Diagnostic;
 use crate::exchange::Exchange;
 use crate::graph::OpId;
+use crate::graph::cut::PartKind;
 use crate::hardware::{CostModels, Hardware, HardwareError};
 use crate::host_update::HostUpdate;
 use crate::lower::Lowered;
@@ -34,7 +35,7 @@ use crate::transfer::{Dispositions, Medium};
 use super::assemble::{self, assemble};
 use super::communicators::buffers;
 use super::deployment::Deployment;
-use super::floor::{Floor, MemoryFloor, Parts};
+use super::floor::{Floor, Parts};
 use super::grounds::Grounds;
 use super::launch::issue;
 use super::{Built, PlanError};
@@ -61,6 +62,13 @@ pub(super) struct Deployed<'a> {
 pub(super) struct Works {
     pub(super) costs: CostBook,
     pub(super) links: [HostLinks; 2],
+}
+
+/// A block of a model, and its time on its GPU for a micro-batch.
+pub(super) struct BlockTime {
+    pub(super) stage: u32,
+    pub(super) kind: PartKind,
+    pub(super) time: Time,
 }
 
 /// Costs of a plan's parts on a machine.
@@ -143,31 +151,20 @@ impl<'a> Deployed<'a> {
         Ok(Floor { memory, hosts, ..parts.floor(&deployment.pipelining, !updates.is_empty()) })
     }
 
-    /// Memory of its stages and hosts, where what is laid is more than one has; buffers of
-    /// communicators, which are priced, are not in it.
-    fn too_large(&self, job: &Job<'_>, kinds: &Kinds) -> Option<Floor> {
-        let floor = self.memory_floor(&vec![0; self.chain.stages as usize], job, kinds);
-        (floor.lacking() > 0).then_some(floor)
-    }
-
-    /// Memory of its stages and hosts, where its states alone are more than one has.
-    pub(super) fn states_too_large(&self, hardware: &Hardware<'_>) -> Result<Option<Floor>, PlanError> {
+    /// Times of its blocks on the GPUs of their stages, in the order of the model.
+    pub(super) fn block_times(&self, hardware: &Hardware<'_>) -> Result<Vec<BlockTime>, PlanError> {
         let job = self.job(hardware)?;
-        Ok(self.too_large(&job, &kinds(&job)?))
-    }
-
-    /// Memory of its stages and hosts alone.
-    fn memory_floor(&self, buffers: &[u64], job: &Job<'_>, kinds: &Kinds) -> Floor {
-        let memory = self.memory(buffers, job, kinds);
-        let pipelining = &self.deployment.pipelining;
-        let floor =
-            |(stage, memory)| MemoryFloor::of((&self.laid.graph, self.chain), stage, memory, pipelining);
-        Floor {
-            memory: (0..).zip(&memory).map(floor).collect(),
-            // Hosts that update nothing are no part of the site.
-            hosts: if self.updates.is_empty() { Vec::new() } else { MemoryFloor::of_hosts(job, &memory) },
-            ..Floor::default()
-        }
+        let kinds = kinds(&job)?;
+        let priced = self.priced(&job, &kinds, hardware)?;
+        let costs = self.costs(&priced, (&job, &kinds), hardware, 1)?;
+        let Self { laid, exchanges, chain, .. } = self;
+        let parts = Parts { graph: &laid.graph, exchanges, chain: *chain, costs: &costs };
+        let time = |part: &Part| BlockTime {
+            stage: part.stage,
+            kind: part.kind,
+            time: parts.alone(part.passes().map(OpId)),
+        };
+        Ok(laid.parts.iter().map(time).collect())
     }
 
     /// Applies the rewriters to its graph; its plan as far as that, and the copies that it has.
@@ -212,7 +209,7 @@ impl<'a> Deployed<'a> {
     }
 
     /// Its ranks on the GPUs of the machine.
-    fn job<'j>(&self, hardware: &Hardware<'j>) -> Result<Job<'j>, PlanError>
+    pub(super) fn job<'j>(&self, hardware: &Hardware<'j>) -> Result<Job<'j>, PlanError>
     where
         'a: 'j,
     {
@@ -419,7 +416,7 @@ impl<'a> Deployed<'a> {
     }
 
     /// Memory that the ranks of each stage have, and hold throughout.
-    fn memory(&self, buffers: &[u64], job: &Job<'_>, kinds: &Kinds) -> Vec<StageMemory> {
+    pub(super) fn memory(&self, buffers: &[u64], job: &Job<'_>, kinds: &Kinds) -> Vec<StageMemory> {
         let stages = self.states.iter().zip(buffers);
         let memory = |(stage, (places, &buffers)): (usize, (&Places, &u64))| {
             let Places { gpu, host, drives } = places;
@@ -484,7 +481,7 @@ impl Grounds for JobGrounds<'_> {
 }
 
 /// The kinds of GPUs of a job.
-fn kinds(job: &Job<'_>) -> Result<Kinds, PlanError> {
+pub(super) fn kinds(job: &Job<'_>) -> Result<Kinds, PlanError> {
     Kinds::of(job.machine, job.extent, job.placement).map_err(|MixedStage { stage, remedy, .. }| {
         let problem = format!("stage {stage} is on GPUs of several kinds");
         PlanError::Invalid(vec![Diagnostic::new("placement", problem, remedy)])

@@ -26,11 +26,14 @@ use crate::chain::Chain;
 use crate::cost::CostBook;
 use crate::exchange::{Exchange, Tie};
 use crate::graph::{OpGraph, OpId, Phase};
+use crate::hardware::Hardware;
 use crate::order::PipelineSchedule;
 use crate::passes::Pipelining;
 use crate::schedule::StageMemory;
-use crate::site::Job;
+use crate::site::{Job, Kinds};
 
+use super::PlanError;
+use super::deployed::{Deployed, kinds};
 use super::timing::held;
 
 /// Time and memory that a plan takes at least, in whichever order it is executed.
@@ -112,7 +115,7 @@ impl Parts<'_> {
 
     fn visits(&self, position: u32) -> Visits {
         let (stage, chunk) = (self.chain.stage(position), self.chain.chunk(position));
-        let time = |phase| self.alone(self.graph.visit(stage, chunk, phase));
+        let time = |phase| self.alone(self.graph.visit(stage, chunk, phase).iter().copied());
         Visits {
             forward: time(Phase::Forward),
             backward: sum([time(Phase::BackwardInput), time(Phase::Backward)]),
@@ -122,8 +125,8 @@ impl Parts<'_> {
     }
 
     /// Time of operators on the compute lane; sums are not fetched for the first micro-batch.
-    fn alone(&self, ops: &[OpId]) -> Time {
-        let ops = ops.iter().map(|&op| self.graph.get(op));
+    pub(super) fn alone(&self, ops: impl IntoIterator<Item = OpId>) -> Time {
+        let ops = ops.into_iter().map(|op| self.graph.get(op));
         let on_lane = ops.filter(|op| op.beside == 0 && op.phase != Phase::Accumulate);
         sum(on_lane.map(|op| self.costs.alone(op)))
     }
@@ -136,7 +139,7 @@ impl Parts<'_> {
     fn update(&self, stage: u32, splits: bool) -> Time {
         let visits = (0..self.chain.chunks).map(|chunk| self.graph.visit(stage, chunk, Phase::Update));
         let sums = if splits { Time::ZERO } else { self.sums_left(stage) };
-        sum(visits.map(|ops| self.alone(ops)).chain([sums]))
+        sum(visits.map(|ops| self.alone(ops.iter().copied())).chain([sums]))
     }
 
     /// Time for which sums of gradients go on behind the last backward pass, on a lane of their own.
@@ -152,7 +155,7 @@ impl Parts<'_> {
         }
         let from = |&(at, _): &(usize, Time)| {
             let later = behind.iter().filter(|(other, _)| *other >= at);
-            sum(later.map(|&(_, time)| time)).saturating_sub(self.alone(&last[at + 1..]))
+            sum(later.map(|&(_, time)| time)).saturating_sub(self.alone(last[at + 1..].iter().copied()))
         };
         behind.iter().map(from).max().unwrap_or_default()
     }
@@ -163,6 +166,51 @@ impl Floor {
     pub fn lacking(&self) -> u64 {
         let all = self.memory.iter().chain(&self.hosts);
         all.map(|memory| memory.held.saturating_sub(memory.capacity)).max().unwrap_or(0)
+    }
+}
+
+impl Deployed<'_> {
+    /// Memory of its stages and hosts, where what is laid is more than one has; buffers of
+    /// communicators, which are priced, are not in it.
+    pub(super) fn too_large(&self, job: &Job<'_>, kinds: &Kinds) -> Option<Floor> {
+        let floor = self.memory_floor(&vec![0; self.chain.stages as usize], job, kinds);
+        (floor.lacking() > 0).then_some(floor)
+    }
+
+    /// Memory of its stages and hosts, where its states and as many activations of a micro-batch by
+    /// stage are more than one has.
+    pub(super) fn too_large_with(
+        &self,
+        activations: &dyn Fn(u32) -> u64,
+        hardware: &Hardware<'_>,
+    ) -> Result<Option<Floor>, PlanError> {
+        let job = self.job(hardware)?;
+        let memory = self.memory(&vec![0; self.chain.stages as usize], &job, &kinds(&job)?);
+        let floor = self.memory_floor_of(&memory, activations, &job);
+        Ok((floor.lacking() > 0).then_some(floor))
+    }
+
+    /// Memory of its stages and hosts alone.
+    pub(super) fn memory_floor(&self, buffers: &[u64], job: &Job<'_>, kinds: &Kinds) -> Floor {
+        let memory = self.memory(buffers, job, kinds);
+        self.memory_floor_of(&memory, &|stage| held(&self.laid.graph, stage, 0), job)
+    }
+
+    fn memory_floor_of(
+        &self,
+        memory: &[StageMemory],
+        activations: &dyn Fn(u32) -> u64,
+        job: &Job<'_>,
+    ) -> Floor {
+        let (pipelining, stages) = (&self.deployment.pipelining, self.chain.stages);
+        let floor =
+            |(stage, memory)| MemoryFloor::of((stage, stages), memory, || activations(stage), pipelining);
+        Floor {
+            memory: (0..).zip(memory).map(floor).collect(),
+            // Hosts that update nothing are no part of the site.
+            hosts: if self.updates.is_empty() { Vec::new() } else { MemoryFloor::of_hosts(job, memory) },
+            ..Floor::default()
+        }
     }
 }
 
@@ -182,23 +230,24 @@ impl MemoryFloor {
         held.into_iter().map(|(host, held)| Self { held, capacity: capacity(host) }).collect()
     }
 
-    /// Floor of a stage whose memory is known.
+    /// Floor of a stage of several, of which its states and the activations that the first chunk
+    /// holds for a micro-batch are known.
     pub(super) fn of(
-        (graph, chain): (&OpGraph, Chain),
-        stage: u32,
+        (stage, stages): (u32, u32),
         memory: &StageMemory,
+        activations: impl Fn() -> u64,
         pipelining: &Pipelining,
     ) -> Self {
         let mut techniques = pipelining.techniques.all();
-        let stays = techniques.all(|it| it.facts(chain.stages).activations.is_none());
+        let stays = techniques.all(|it| it.facts(stages).activations.is_none());
         let under_way = match pipelining.schedule {
             PipelineSchedule::Gpipe => pipelining.micro_batches,
             PipelineSchedule::OneFOneB | PipelineSchedule::Interleaved(_) => {
-                pipelining.micro_batches.min(chain.stages - stage)
+                pipelining.micro_batches.min(stages - stage)
             }
             _ => 1,
         };
-        let of_one = if stays { held(graph, stage, 0) } else { 0 };
+        let of_one = if stays { activations() } else { 0 };
         Self {
             held: memory.held().saturating_add(of_one.saturating_mul(under_way.into())),
             capacity: memory.capacity,

@@ -1,6 +1,7 @@
 //! From a plan to what the engine takes.
 
 mod assemble;
+mod balanced;
 mod base;
 mod checkpoint;
 mod communicators;
@@ -10,6 +11,7 @@ mod floor;
 mod grounds;
 mod launch;
 mod layered;
+mod outline;
 mod overlap;
 mod profile;
 #[cfg(test)]
@@ -38,6 +40,7 @@ pub use crate::error::PlanError;
 pub use crate::passes::host_buffers::HostBuffers;
 pub use crate::passes::{Pipelining, Techniques};
 pub use crate::site::{DriveArray, Drives, Levels};
+pub use balanced::{balanced_on, spread};
 pub use base::{layered_base, transformer_base};
 pub use checkpoint::{StageCheckpoint, checkpoint, checkpoint_layered};
 pub use deployment::Deployment;
@@ -46,6 +49,7 @@ pub(crate) use schedules::Schedules;
 
 pub use floor::{Floor, MemoryFloor};
 pub use layered::{LayeredPlan, build_layered_on, check_layered_on, estimate_layered, floor_layered_on};
+pub use outline::sketch_on;
 pub use overlap::{GATHERED, check_experts, check_groups, check_overlap};
 pub use size::estimate_transformer;
 pub(crate) use transformer::LaidTransformers;

@@ -13,6 +13,8 @@ use crate::model::transformer::{
 use crate::passes::fusion::fused;
 use crate::passes::recompute::{Mode, recomputed};
 
+use super::timing::held;
+
 /// Keys by which tensors are numbered and everything is named.
 type Keys = Vec<u32>;
 
@@ -45,6 +47,30 @@ proptest! {
         let plain = nameless(laid(&Block::clone));
         prop_assert_eq!(&plain, &nameless(laid(&|block| renamed(block, &keys))));
         prop_assert_eq!(&plain, &nameless(laid(&|block| renumbered(block, &keys))));
+    }
+
+    #[test]
+    fn a_cut_holds_no_more_than_it_does_once_laid(
+        (model, execution) in executions(),
+        mode in prop::sample::select(vec![Mode::None, Mode::Selective, Mode::Full, Mode::Operators]),
+        (splits_backward, compiled, stages) in (any::<bool>(), any::<bool>(), 1u32..3),
+    ) {
+        let split = Split { stages, ..execution.split.clone() };
+        let execution = Execution { split, ..execution };
+        let model = ShardedTransformer::new(&model, &execution).expect("a model that can be executed");
+        let chain = Chain::straight(stages);
+        let mut cut = model.cut(chain);
+        cut.rewrite(|piece| piece.layer.map_or(Mode::None, |_| mode), |block, &mode| {
+            let block = recomputed(block, mode);
+            if compiled { fused(&block) } else { block }
+        });
+        let laid = lay(&cut, chain, splits_backward, &OperatorList::default(), |_| OperatorList::default());
+        for stage in 0..stages {
+            let (least, held) = (cut.held(stage), held(&laid.graph, stage, 0));
+            prop_assert!(least <= held, "{least} {held}");
+            // It is not a bound of nothing.
+            prop_assert!(2 * least > held, "{least} {held}");
+        }
     }
 }
 

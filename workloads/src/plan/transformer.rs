@@ -7,14 +7,11 @@ use crate::diagnostic::Diagnostic;
 use crate::exchange::Exchange;
 use crate::graph::cut::Cut;
 use crate::hardware::Hardware;
-use crate::limits;
 use crate::memo::{Memo, Recent};
 use crate::model::exchanged::exchange;
-use crate::model::hosted;
 use crate::model::laid::{Laid, lay};
 use crate::model::transformer::{
-    DataParallel, Execution, MOMENTS, Overlap, RankParameters, ShardedTransformer, Sharding, Step,
-    Transformer,
+    DataParallel, Execution, Overlap, RankParameters, ShardedTransformer, Sharding, Step, Transformer,
 };
 use crate::passes::{Around, ModelKind};
 use crate::placement::Extent;
@@ -22,7 +19,7 @@ use crate::placement::Extent;
 use super::deployed::Deployed;
 use super::deployment::Deployment;
 use super::floor::Floor;
-use super::launch::updated_one_by_one;
+use super::outline::Outline;
 use super::{Built, Pipelining, PlanError, overlap};
 
 /// How a transformer is trained on a machine.
@@ -140,8 +137,7 @@ pub fn check_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), P
 /// As [`check_on`].
 pub fn floor_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Floor, PlanError> {
     let outline = Outline::of(plan, hardware)?;
-    // States alone are told without a layer being laid.
-    match outline.states().states_too_large(hardware)? {
+    match outline.too_large(hardware)? {
         Some(floor) => Ok(floor),
         None => outline.deployed(hardware).floor(hardware),
     }
@@ -155,63 +151,8 @@ pub(super) fn deployed<'a>(
     Ok(Outline::of(plan, hardware)?.deployed(hardware))
 }
 
-/// A valid plan.
-struct Outline<'a> {
-    plan: &'a TransformerPlan,
-    model: ShardedTransformer,
-    chain: Chain,
-    data: DataParallel,
-    /// By stage, parameters that hosts update.
-    updated: Vec<u64>,
-}
-
-impl<'a> Outline<'a> {
-    fn of(plan: &'a TransformerPlan, hardware: &Hardware<'_>) -> Result<Self, PlanError> {
-        let model = ShardedTransformer::new(&plan.model, &plan.execution).map_err(PlanError::Invalid)?;
-        validate(plan, hardware)?;
-        let chain = plan.deployment.pipelining.schedule.chain(plan.execution.split.stages);
-        let data = plan.data_parallel();
-        let updated = |stage| model.updated(&parameters(&model, chain, stage), &data);
-        let updated: Vec<u64> = (0..chain.stages).map(updated).collect();
-        limits::host_groups(&plan.deployment.pipelining, &updated).map_err(PlanError::Invalid)?;
-        Ok(Self { plan, model, chain, data, updated })
-    }
-
-    /// Its model on its stages.
-    fn deployed(&self, hardware: &Hardware<'_>) -> Deployed<'a> {
-        let Self { plan, model, chain, data, updated } = self;
-        let (mut laid, exchanges) = plan.lay(model, *chain, hardware.memo);
-        let states = (plan.execution.states, MOMENTS);
-        let updates = hosted::updates(&mut laid, &exchanges, data.hosted, states, updated);
-        let tensors = updated_one_by_one(hardware, || model.cut(*chain), *chain);
-        Deployed { laid, tensors, exchanges, updates, ..self.states() }
-    }
-
-    /// Its states on its stages, without any operator.
-    fn states(&self) -> Deployed<'a> {
-        let Self { plan, model, data, .. } = self;
-        let chain = self.chain;
-        let boundary = model.boundary(plan.scatter_gather);
-        let states = |stage| {
-            let bytes = model.state_bytes(&parameters(model, chain, stage), data);
-            data.places(bytes.of_step(plan.execution.step), plan.execution.states, MOMENTS)
-        };
-        Deployed {
-            laid: Laid::default(),
-            tensors: Vec::new(),
-            exchanges: Vec::new(),
-            chain,
-            boundaries: vec![boundary.bytes; chain.stages as usize],
-            states: (0..chain.stages).map(states).collect(),
-            updates: Vec::new(),
-            extent: plan.extent(),
-            deployment: &plan.deployment,
-        }
-    }
-}
-
 /// What only the plan as a whole can get wrong.
-fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanError> {
+pub(super) fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanError> {
     let mut found = Vec::new();
     found.extend(plan.extent().fits(hardware.machine.gpus()).err());
     let (split, pipelining) = (&plan.execution.split, &plan.deployment.pipelining);

@@ -15,6 +15,7 @@ mod profiled;
 mod programmed;
 mod recompute;
 mod sharding;
+mod stage_layers;
 mod storage;
 pub(super) mod trace;
 mod transformer;
@@ -74,6 +75,7 @@ pub(super) fn check(
     }
     check.techniques(scenario);
     check.noise(scenario);
+    check.stage_layers(scenario);
     if buildable {
         check.buildable(scenario);
     }

@@ -21,6 +21,8 @@ pub(super) const PARALLELISM: [&str; 6] = [
     "parallelism.sharding",
     "parallelism.expert",
 ];
+/// Layers of stages: one of those, too, where GPUs are of several kinds.
+pub(super) const STAGE_LAYERS: &str = "parallelism.stage_layers";
 const MICRO_BATCH: &str = "training.micro_batch";
 const CONTEXT: &str = "parallelism.context";
 const TECHNIQUES: &str = "techniques.";
@@ -34,11 +36,17 @@ const CHUNKS_MAX: u64 = 8;
 
 /// Settings beside techniques whose values a scenario implies.
 pub(super) fn known() -> impl Iterator<Item = &'static str> {
-    PARALLELISM.into_iter().chain([CONTEXT, MICRO_BATCH])
+    PARALLELISM.into_iter().chain([STAGE_LAYERS, CONTEXT, MICRO_BATCH])
 }
 
 pub(super) fn is_known(path: &str) -> bool {
     known().any(|known| known == path) || techniques().any(|name| path == technique(name))
+}
+
+/// True if the GPUs of any of the scenarios are of several kinds.
+pub(super) fn is_mixed(scenarios: &[Scenario]) -> bool {
+    let mut machines = scenarios.iter().filter_map(|scenario| plans::machine::of(scenario).ok());
+    machines.any(|machine| machine.gpu_kinds().len() > 1)
 }
 
 /// Names of techniques that leave more memory free.
@@ -55,6 +63,7 @@ pub(super) fn technique(name: &str) -> String {
 /// Values of a setting that any of the scenarios implies, written at `mark`.
 pub(super) fn values(path: &str, scenarios: &[Scenario], mark: Mark) -> Vec<Node> {
     let node = |value| Node { mark, layer: Layer::Sweep, value };
+    let texts = |all: &[&str]| all.iter().map(|&text| node(Value::Text(text.to_owned()))).collect();
     if let Some(name) = path.strip_prefix(TECHNIQUES) {
         let savings = Techniques::savings(1).into_iter().filter(|saving| saving.technique == name);
         let settings = savings.flat_map(|saving| saving.settings);
@@ -64,9 +73,8 @@ pub(super) fn values(path: &str, scenarios: &[Scenario], mark: Mark) -> Vec<Node
     let implied = scenarios.iter().filter_map(Sizes::of);
     match path {
         "parallelism.sequence_parallel" => [false, true].map(|value| node(Value::Bool(value))).to_vec(),
-        "parallelism.sharding" => {
-            ["none", "optimizer"].map(|value| node(Value::Text(value.to_owned()))).to_vec()
-        }
+        "parallelism.sharding" => texts(&["none", "optimizer", "gradients", "parameters"]),
+        STAGE_LAYERS => texts(&["even", "balanced"]),
         "parallelism.schedule" => {
             let chunks: BTreeSet<u64> = implied.flat_map(|sizes| sizes.chunks()).collect();
             let interleaved = chunks

@@ -46,6 +46,8 @@ struct Implied {
     path: String,
     mark: Mark,
     place: usize,
+    /// It is one where GPUs are of several kinds.
+    if_mixed: bool,
 }
 
 /// How the best plan is looked for.
@@ -127,12 +129,14 @@ impl Search {
                     names.iter().for_each(|name| self.technique(name, written.len(), problems));
                 }
                 ("parallelism", _) if is_auto => {
-                    let paths = auto::PARALLELISM.iter();
-                    self.implied.extend(paths.map(|&path| Implied {
+                    let implied = |path: &str, if_mixed| Implied {
                         path: path.to_owned(),
                         mark: entry.key,
                         place: written.len(),
-                    }));
+                        if_mixed,
+                    };
+                    self.implied.extend(auto::PARALLELISM.map(|path| implied(path, false)));
+                    self.implied.push(implied(auto::STAGE_LAYERS, true));
                 }
                 (path, _) if is_auto => self.imply(path, entry, written.len(), problems),
                 _ => {
@@ -148,7 +152,7 @@ impl Search {
 
     fn imply(&mut self, path: &str, entry: &Entry, place: usize, problems: &mut Vec<Problem>) {
         if auto::is_known(path) {
-            self.implied.push(Implied { path: path.to_owned(), mark: entry.key, place });
+            self.implied.push(Implied { path: path.to_owned(), mark: entry.key, place, if_mixed: false });
             return;
         }
         let message = format!("nothing implies values of `{}`", shorten(path));
@@ -163,7 +167,8 @@ impl Search {
         let known: Vec<&str> = auto::techniques().collect();
         match name.as_text().filter(|name| known.contains(name)) {
             Some(text) => {
-                self.implied.push(Implied { path: auto::technique(text), mark: name.mark, place });
+                let path = auto::technique(text);
+                self.implied.push(Implied { path, mark: name.mark, place, if_mixed: false });
             }
             None => {
                 let shown = shorten(&name.value.plain());
@@ -207,8 +212,9 @@ impl Search {
         problems: &mut Vec<Problem>,
     ) {
         // From behind, so that places before stay right.
-        for Implied { path, mark, place } in std::mem::take(&mut self.implied).into_iter().rev() {
-            if is_set(&path) || axes.iter().any(|axis| axis.paths.contains(&path)) {
+        for Implied { path, mark, place, if_mixed } in std::mem::take(&mut self.implied).into_iter().rev() {
+            let is_left_out = if_mixed && !auto::is_mixed(scenarios);
+            if is_left_out || is_set(&path) || axes.iter().any(|axis| axis.paths.contains(&path)) {
                 continue;
             }
             let values = auto::values(&path, scenarios, mark);

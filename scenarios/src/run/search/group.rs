@@ -122,11 +122,14 @@ impl Work {
         let (training, parallelism) = (&scenario.training, &scenario.parallelism);
         let (batch, size) = (training.global_batch?.get(), training.micro_batch?.get());
         let placed = parallelism.placement.as_ref().is_some_and(|it| *it != Placement::default());
-        if placed || parallelism.scatter_gather == Some(true) {
+        let machine = plans::machine::of(scenario).ok()?;
+        // Of a list of layers, what passes make of one may hang on its place on a stage.
+        let rewritten = scenario.model.transformer().is_none() && scenario.techniques.all().next().is_some();
+        if placed || rewritten || machine.gpu_kinds().len() > 1 {
             return None;
         }
         let ranks = [parallelism.tensor, parallelism.context].map(|count| count.map_or(1, Count::get));
-        let gpus = u64::from(plans::machine::of(scenario).ok()?.gpus());
+        let gpus = u64::from(machine.gpus());
         let keeps_order = matches!(parallelism.schedule, Schedule::OneFOneB | Schedule::Gpipe);
         Some(Self {
             micro_batch_s,

@@ -167,13 +167,13 @@ impl<'s> Hunt<'s> {
             Told::Priced(Priced { fingerprint, .. }) if !self.seen.insert(fingerprint) => {
                 self.tally.equal += 1;
             }
-            Told::Priced(Priced { bound, work, .. }) => {
-                let mut bound = bound;
+            Told::Priced(Priced { mut bound, .. }) => {
                 bound.iter_mut().zip(open.bound).for_each(|(bound, rough)| *bound = bound.max(rough));
                 self.push(Open { bound, what: What::Fine(place) });
-                if let What::Group(_) = open.what {
-                    self.spread(work.as_ref(), place);
-                }
+                return Ok(());
+            }
+            Told::Sketched(work) => {
+                self.spread(work.as_ref(), place);
                 return Ok(());
             }
             Told::Simulated { gpus, figures, run } => {
@@ -191,10 +191,10 @@ impl<'s> Hunt<'s> {
         Ok(())
     }
 
-    /// Bounds of the members of a group behind one that is priced.
+    /// Bounds of the members of a group from one on whose work is known.
     fn spread(&mut self, work: Option<&Work>, (number, member): Place) {
         let group = &self.space.groups[number];
-        for later in member + 1..group.members.len() {
+        for later in member..group.members.len() {
             let bound = work.map_or(Figures::default(), |work| work.bound(&group.splits[later]));
             self.push(Open { bound, what: What::Rough((number, later)) });
         }

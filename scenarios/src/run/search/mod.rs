@@ -1,7 +1,7 @@
 //! The best plan of a space, proven: bounds first, simulation last.
 //!
 //! ```text
-//! group  plans with the same work of a micro-batch   bound: 0, until one of them is priced
+//! group  plans with the same work of a micro-batch   bound: 0, until the work of one is sketched
 //! rough  a plan of such a group                      bound: by its work, stages and micro-batches
 //! fine   a plan whose operators are priced           bound: its floor (workloads::plan::Floor)
 //! ```

@@ -16,7 +16,7 @@ pub(super) enum What {
     Fine(Place),
     /// A plan.
     Rough(Place),
-    /// Plans of a group from this one on, none of which is priced.
+    /// Plans of a group from this one on, of which no work is known.
     Group(Place),
 }
 

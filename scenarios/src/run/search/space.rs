@@ -32,6 +32,8 @@ pub(super) enum Told {
     Impossible(Vec<String>),
     /// Bytes that it lacks on a GPU or a host.
     Short(u64),
+    /// Work of its group; none where it is not known.
+    Sketched(Option<Work>),
     Priced(Priced),
     Simulated {
         gpus: u64,
@@ -47,8 +49,6 @@ pub(super) struct Priced {
     pub(super) fingerprint: [u64; 2],
     /// Its bound, by objective.
     pub(super) bound: Figures,
-    /// Work of its group; none where it is not known.
-    pub(super) work: Option<Work>,
 }
 
 impl<'e> Space<'e> {
@@ -79,7 +79,8 @@ impl<'e> Space<'e> {
 
     pub(super) fn told(&self, open: &Open) -> Told {
         match open.what {
-            What::Group(place) | What::Rough(place) => self.priced(place),
+            What::Group(place) => self.sketched(place),
+            What::Rough(place) => self.priced(place),
             What::Fine(place) => self.simulated(place),
         }
     }
@@ -104,6 +105,21 @@ impl<'e> Space<'e> {
         resolved.map(|resolved| resolved.scenario).map_err(|infeasible| infeasible.reasons)
     }
 
+    fn sketched(&self, place: Place) -> Told {
+        let scenario = match self.scenario(place) {
+            Ok(scenario) => scenario,
+            Err(reasons) => return Told::Impossible(reasons),
+        };
+        match plans::sketch(&scenario) {
+            Err(error) => Told::Impossible(vec![error.to_string()]),
+            Ok(None) => Told::Sketched(None),
+            Ok(Some(floor)) => match floor.lacking() {
+                0 => Told::Sketched(Work::of(&scenario, floor.micro_batch.as_secs(), self.goals())),
+                short => Told::Short(short),
+            },
+        }
+    }
+
     fn priced(&self, place: Place) -> Told {
         let scenario = match self.scenario(place) {
             Ok(scenario) => scenario,
@@ -114,7 +130,7 @@ impl<'e> Space<'e> {
             Err(error) => Told::Impossible(vec![error.to_string()]),
             Ok(None) => match plans::check(&scenario) {
                 Err(error) => Told::Impossible(vec![error.to_string()]),
-                Ok(()) => Told::Priced(Priced { fingerprint, bound: Figures::default(), work: None }),
+                Ok(()) => Told::Priced(Priced { fingerprint, bound: Figures::default() }),
             },
             Ok(Some(floor)) => {
                 let held = floor.memory.iter().map(|memory| memory.held).max().unwrap_or(0);
@@ -122,7 +138,6 @@ impl<'e> Space<'e> {
                     0 => Told::Priced(Priced {
                         fingerprint,
                         bound: self.goals().at_least(&scenario, floor.step.as_secs(), held),
-                        work: Work::of(&scenario, floor.micro_batch.as_secs(), self.goals()),
                     }),
                     short => Told::Short(short),
                 }

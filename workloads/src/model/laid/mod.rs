@@ -105,6 +105,15 @@ pub(crate) struct Part {
     pub(crate) experts: u64,
 }
 
+impl Part {
+    /// Numbers of its operators in all passes.
+    pub(crate) fn passes(&self) -> impl Iterator<Item = u32> + use<> {
+        // The whole backward pass has the gradients of weights in it.
+        let weight = if self.weight == self.backward { 0..0 } else { self.weight.clone() };
+        self.forward.clone().chain(self.backward.clone()).chain(weight)
+    }
+}
+
 /// Lays the pieces of `model` on the positions of `chain`. With `split_backward` the gradients of inputs and of weights
 /// are visits of their own. `receive` is what a rank does with what it receives before it is its input; `update` what a
 /// stage does once a step.
