@@ -2,9 +2,19 @@
 
 use reports::summary::RunSummary;
 
-/// Notes on a run that has been measured.
-pub(super) fn notes(summary: &RunSummary) -> Vec<String> {
-    summary.mfu.is_some_and(|mfu| mfu > 1.0).then(|| ABOVE_PEAK.to_owned()).into_iter().collect()
+use crate::schema::{Scenario, StageLayers};
+
+/// Notes on a run of a scenario that has been measured.
+pub(super) fn notes(scenario: &Scenario, summary: &RunSummary) -> Vec<String> {
+    let above_peak = summary.mfu.is_some_and(|mfu| mfu > 1.0).then(|| ABOVE_PEAK.to_owned());
+    above_peak.into_iter().chain(layers(scenario)).collect()
+}
+
+/// Layers of stages that have not all as many.
+fn layers(scenario: &Scenario) -> Option<String> {
+    let Some(StageLayers::Listed(layers)) = &scenario.parallelism.stage_layers else { return None };
+    let listed: Vec<String> = layers.iter().map(|layers| layers.get().to_string()).collect();
+    Some(format!("layers in the order of stages and their chunks: {}", listed.join(", ")))
 }
 
 /// Convolutions count as sums over their filters, whatever algorithm is chosen.

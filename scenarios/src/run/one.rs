@@ -520,7 +520,7 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
             seeds,
         });
     }
-    summary.notes = notes::notes(&summary);
+    summary.notes = notes::notes(scenario, &summary);
     summary.notes.extend(super::virtualised::notes(built));
     Ok(Judged { buckets: lasting::buckets(&built.lowered, &run), driver, ..Judged::of(summary) })
 }

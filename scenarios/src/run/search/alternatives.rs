@@ -1,4 +1,4 @@
-//! Plans beside the best one: without each of its techniques, and by rules of thumb.
+//! Plans beside the best one: of other variants, without each of its techniques, and by rules of thumb.
 
 use reports::summary::{Alternative, AlternativePlan, Ratio, RunSummary};
 
@@ -12,7 +12,7 @@ use super::space::Space;
 use crate::experiment::sweep::Axis;
 
 /// Values that leave out what a setting would do.
-const PLAIN: [&str; 2] = ["none", "false"];
+const PLAIN: [&str; 3] = ["none", "false", "even"];
 
 /// Plans beside the best one of a hunt that has ended, which is at a place and has a run.
 ///
@@ -23,6 +23,13 @@ pub(super) fn alternatives(
     (place, best): (Place, &RunSummary),
 ) -> Result<Vec<Alternative>, Refusal> {
     let mut all = Vec::new();
+    let variants = hunt.space.variants.iter().filter(|variant| **variant != hunt.space.variant(place));
+    for variant in variants.copied().collect::<Vec<_>>() {
+        let space = hunt.space;
+        let found = hunt.part(Box::new(move |place| space.variant(place) == variant))?;
+        let other = Alternative { name: format!("variant {variant}"), ..Alternative::default() };
+        all.push(told(hunt.space, best, other, found)?);
+    }
     for (axis, name) in used(hunt.space, place) {
         let space = hunt.space;
         let plain = move |place: Place| is_plain(&space.experiment.axes()[axis], space.digits(place)[axis]);

@@ -22,7 +22,7 @@ pub(super) struct Space<'e> {
     pub(super) experiment: &'e Experiment,
     pub(super) search: &'e Search,
     pub(super) groups: Vec<Group>,
-    variants: &'e [&'e str],
+    pub(super) variants: &'e [&'e str],
     merged: Vec<Variant<'e>>,
     simulations: &'e Simulations<'e>,
 }
