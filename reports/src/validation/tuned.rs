@@ -77,7 +77,7 @@ pub struct Searched {
     pub plans: u64,
     /// Plans that were simulated.
     pub simulated: u64,
-    /// Position of the tuned plan among those reported; one more than these where it is behind them.
+    /// Position of the tuned plan among those reported: one more than all where it is behind them.
     pub rank: Option<usize>,
     /// Predicted time over that of the best plan, less one.
     pub behind: Option<f64>,

@@ -40,8 +40,8 @@ enum Source {
     Deepspeed(import_plan::Document),
     /// A TOML file of a torchtitan job as a scenario
     Torchtitan(import_plan::Document),
-    /// A `ConfigContainer` of Megatron-Bridge as YAML, overrides of a recipe, or both, as a scenario; NeMo 2 by the paths
-    /// of its overrides
+    /// A `ConfigContainer` of Megatron-Bridge as YAML, overrides of a recipe, or both, as a
+    /// scenario; NeMo 2 by the paths of its overrides
     MegatronBridge(import_plan::Container),
 }
 

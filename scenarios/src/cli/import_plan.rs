@@ -1,4 +1,4 @@
-//! `foretrain import megatron`, `deepspeed`, `torchtitan` and `megatron-bridge`: a plan of a training
+//! `foretrain import megatron`, `deepspeed`, `torchtitan`, `megatron-bridge`: a plan of a training
 //! framework as a scenario.
 
 use scenarios::interchange::{self, Given, Options, Target};
@@ -40,11 +40,11 @@ pub(super) struct Container {
     /// The configuration as YAML, or `-` for standard input
     #[arg(required_unless_present = "overrides")]
     file: Option<String>,
-    /// Overrides as on the command line of a recipe, after `--`: `model.tensor_model_parallel_size=4`
+    /// Overrides as on the command line of a recipe, after `--`: `train.global_batch_size=256`
     #[arg(last = true, value_name = "KEY=VALUE")]
     overrides: Vec<String>,
-    /// The model: a transformer of `foretrain list models`, or the setting `model` as YAML; over that
-    /// of the keys
+    /// The model: a transformer of `foretrain list models`, or the setting `model` as YAML; over
+    /// that of the keys
     #[arg(long, value_name = "NAME|YAML")]
     model: Option<String>,
     #[command(flatten)]

@@ -28,8 +28,8 @@ pub(super) fn keys(sources: &Sources, source: SourceId) -> Result<Vec<Given>, Ve
     if problems.is_empty() { Ok(found) } else { Err(problems) }
 }
 
-/// Lays lines `key=value` over the keys of a document; `+` or `++` before the key says that it is new,
-/// and `~key` removes it.
+/// Lays lines `key=value` over the keys of a document. `+` or `++` before a key says that it is
+/// new, and `~key` removes it.
 ///
 /// # Errors
 /// Every word that is none of these.

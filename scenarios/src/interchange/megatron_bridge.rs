@@ -147,7 +147,7 @@ struct Ends {
 }
 
 impl Ends {
-    /// What keys say of them. `None`: nothing.
+    /// Ends as keys describe them. `None`: no key does.
     fn of(settings: Lookup<'_>) -> Option<Self> {
         let counts = |name: &str| {
             let fact = settings(&format!("@model.account_for_{name}_in_pipeline_split"));

@@ -30,7 +30,8 @@ pub(super) struct Arguments {
     /// Compare what a GPU did before: the `on-device.jsonl` of `--on-device`
     #[arg(long, value_name = "FILE")]
     recorded: Option<PathBuf>,
-    /// Search for plans that others tuned, and tell where theirs are among the best; of the set `tuned-plans` alone
+    /// Search over the axes of plans that others tuned, and tell where theirs are among the best; it
+    /// takes minutes
     #[arg(long, conflicts_with_all = ["names", "on_device", "recorded", "calibration"])]
     tuned: bool,
     /// A hardware file of `foretrain calibrate` to predict with; may be given more than once

@@ -1,8 +1,8 @@
 //! Plans that others tuned, among those that the search finds over their axes.
 //!
 //! ```text
-//! row --work--> experiment --search--> the ten best   rank and gap of the row's plan, the term that differs
-//!  +--work and plan--> run ----------> its time       error against what was measured
+//! row --work--> experiment --search--> the ten best   rank, gap, the term that differs
+//!  +--work and plan--> run ----------> its time       error against the measurement
 //! ```
 
 mod space;
