@@ -12,6 +12,7 @@ mod regret;
 mod speedups;
 mod statistics;
 pub mod terminal;
+pub mod tuned;
 
 use indexmap::IndexMap;
 use serde::Serialize;

@@ -37,6 +37,8 @@ enum Framework {
     Deepspeed,
     /// torchtitan: the TOML file of a job
     Torchtitan,
+    /// Megatron-Bridge: YAML that is laid over a recipe
+    MegatronBridge,
 }
 
 /// Prints the arguments of one run; over a sweep the first whose sizes multiply.
@@ -51,6 +53,7 @@ fn exported(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
         Framework::Megatron => Target::MEGATRON,
         Framework::Deepspeed => Target::DEEPSPEED,
         Framework::Torchtitan => Target::TORCHTITAN,
+        Framework::MegatronBridge => Target::MEGATRON_BRIDGE,
     };
     let exported = interchange::export(&experiment, &first.resolved, target)?;
     match arguments.format {

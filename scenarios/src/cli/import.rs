@@ -40,6 +40,9 @@ enum Source {
     Deepspeed(import_plan::Document),
     /// A TOML file of a torchtitan job as a scenario
     Torchtitan(import_plan::Document),
+    /// A `ConfigContainer` of Megatron-Bridge as YAML, overrides of a recipe, or both, as a
+    /// scenario; NeMo 2 by the paths of its overrides
+    MegatronBridge(import_plan::Container),
 }
 
 /// A trace, and changes of it.
@@ -73,6 +76,7 @@ pub(super) fn import(arguments: &Arguments, printer: &Printer) -> Result<Exit, T
         }
         Source::Megatron(plan) => import_plan::arguments(Target::MEGATRON, plan, printer),
         Source::Deepspeed(plan) => import_plan::document(Target::DEEPSPEED, plan, printer),
+        Source::MegatronBridge(plan) => import_plan::container(Target::MEGATRON_BRIDGE, plan, printer),
         Source::Torchtitan(plan) => import_plan::document(Target::TORCHTITAN, plan, printer),
     }
 }

@@ -1,5 +1,5 @@
-//! `foretrain import megatron`, `deepspeed` and `torchtitan`: a plan of a training framework as a
-//! scenario.
+//! `foretrain import megatron`, `deepspeed`, `torchtitan`, `megatron-bridge`: a plan of a training
+//! framework as a scenario.
 
 use scenarios::interchange::{self, Given, Options, Target};
 
@@ -34,6 +34,23 @@ pub(super) struct Document {
     beside: Beside,
 }
 
+/// A document, overrides of it, and what both do not say.
+#[derive(Debug, clap::Args)]
+pub(super) struct Container {
+    /// The configuration as YAML, or `-` for standard input
+    #[arg(required_unless_present = "overrides")]
+    file: Option<String>,
+    /// Overrides as on the command line of a recipe, after `--`: `train.global_batch_size=256`
+    #[arg(last = true, value_name = "KEY=VALUE")]
+    overrides: Vec<String>,
+    /// The model: a transformer of `foretrain list models`, or the setting `model` as YAML; over
+    /// that of the keys
+    #[arg(long, value_name = "NAME|YAML")]
+    model: Option<String>,
+    #[command(flatten)]
+    beside: Beside,
+}
+
 /// Settings beside a plan.
 #[derive(Debug, clap::Args)]
 struct Beside {
@@ -62,6 +79,15 @@ pub(super) fn document(target: Target, plan: &Document, printer: &Printer) -> Re
     printed(&plan.beside, printer, || text(target, &plan.file, &options))
 }
 
+/// Prints the scenario of a document with overrides, or of overrides alone.
+pub(super) fn container(target: Target, plan: &Container, printer: &Printer) -> Result<Exit, Trouble> {
+    let options = Options { overrides: &plan.overrides, ..plan.beside.options(plan.model.as_deref()) };
+    printed(&plan.beside, printer, || match &plan.file {
+        Some(file) => text(target, file, &options),
+        None => Ok(interchange::import(target, Given::Words(&plan.overrides), &options)?),
+    })
+}
+
 fn text(target: Target, file: &str, options: &Options<'_>) -> Result<interchange::Imported, Trouble> {
     let (name, text) = input::text(file)?;
     Ok(interchange::import(target, Given::Text { name: &name, text: &text }, options)?)
@@ -83,6 +109,6 @@ fn printed(
 
 impl Beside {
     fn options<'a>(&'a self, model: Option<&'a str>) -> Options<'a> {
-        Options { machine: self.machine.as_deref(), model, set: &self.changes.set }
+        Options { machine: self.machine.as_deref(), model, set: &self.changes.set, overrides: &[] }
     }
 }

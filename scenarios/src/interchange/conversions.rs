@@ -2,7 +2,10 @@
 
 use serde_json::Value as Json;
 
+use workloads::model::transformer::Transformer;
+
 use super::rules::{Conversion, Lookup, plain};
+use crate::catalogue::presets;
 use crate::schema::{Bytes, Share};
 
 pub(super) type ToWords = fn(&Json, Lookup<'_>) -> Option<Vec<String>>;
@@ -26,6 +29,19 @@ pub(super) fn one(word: &impl ToString) -> Option<Vec<String>> {
 
 pub(super) fn setting(settings: Lookup<'_>, path: &str) -> Option<u64> {
     settings(path)?.as_u64()
+}
+
+/// The published model that is named.
+pub(super) fn preset(settings: Lookup<'_>) -> Option<&'static Transformer> {
+    let name = settings("model.transformer.preset")?;
+    presets().get(name.as_str()?).map(|preset| &preset.model)
+}
+
+/// Positions of a published model: rotary ones reach as far as sequences are long.
+pub(super) fn positions(_: &[&str], settings: Lookup<'_>) -> Option<Json> {
+    let most = preset(settings).map_or(u64::MAX, |model| u64::from(model.max_positions));
+    let sequence = setting(settings, "training.sequence").filter(|tokens| *tokens > most);
+    Some(sequence.map_or(Json::Null, Json::from))
 }
 
 pub(super) fn count(words: &[&str]) -> Option<u64> {

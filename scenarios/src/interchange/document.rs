@@ -150,7 +150,8 @@ fn uncapped(text: &str) -> String {
     letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }
 
-fn joined(above: &str, key: &str) -> String {
+/// The path of a key of a section.
+pub(super) fn joined(above: &str, key: &str) -> String {
     if above.is_empty() { key.to_owned() } else { format!("{above}.{key}") }
 }
 

@@ -13,7 +13,7 @@ use super::reading::Reading;
 use super::rules::Meaning;
 use super::shell::{self, Script, Word};
 use super::tree::{Said, Settings, node, of_json};
-use super::{Form, Target, document};
+use super::{Form, Target, container, document};
 use crate::catalogue::presets;
 use crate::experiment::{Experiment, assembled, check_settings};
 use crate::text::node::{Node, Value, shorten};
@@ -47,6 +47,8 @@ pub struct Options<'a> {
     pub model: Option<&'a str>,
     /// Settings `path=value` over everything else.
     pub set: &'a [String],
+    /// Overrides `key=value` of the keys of a document, as on a command line of the target.
+    pub overrides: &'a [String],
 }
 
 /// A scenario, and how it came from arguments.
@@ -107,10 +109,11 @@ pub struct Assumed {
 /// its place and a remedy; and everything that is wrong with the scenario that they make.
 pub fn import(target: Target, given: Given<'_>, options: &Options<'_>) -> Result<Imported, Failure> {
     let mut sources = Sources::default();
-    let Text { name, source, mut arguments, launched, branch } = match text(target, given, &mut sources) {
-        Ok(text) => text,
-        Err(problems) => return Err(Failure::new(sources, problems)),
-    };
+    let Text { name, source, mut arguments, launched, branch } =
+        match text(target, given, options.overrides, &mut sources) {
+            Ok(text) => text,
+            Err(problems) => return Err(Failure::new(sources, problems)),
+        };
     let mut reading = Reading::new(target, source, options.set);
     let releases = &target.table().releases;
     let release = releases.recognise(&mut arguments, target.table(), &mut reading.problems);
@@ -121,7 +124,7 @@ pub fn import(target: Target, given: Given<'_>, options: &Options<'_>) -> Result
     reading.copies(launched);
     let ranks = match target.form {
         Form::Arguments => None,
-        Form::Json | Form::Toml => reading.ranks(),
+        Form::Json | Form::Toml | Form::Yaml => reading.ranks(),
     };
     match machine(options, ranks, launched, source, &mut sources) {
         Ok(machine) => {
@@ -174,7 +177,15 @@ struct Text {
     branch: Option<Mark>,
 }
 
-fn text(target: Target, given: Given<'_>, sources: &mut Sources) -> Result<Text, Vec<Problem>> {
+fn text(
+    target: Target,
+    given: Given<'_>,
+    overrides: &[String],
+    sources: &mut Sources,
+) -> Result<Text, Vec<Problem>> {
+    let document = |name: &str, source, arguments| {
+        Ok(Text { name: name.to_owned(), source, arguments, launched: Launched::default(), branch: None })
+    };
     let (name, source, script) = match given {
         Given::Text { name, text } => {
             let source = sources.add(name, text);
@@ -183,26 +194,28 @@ fn text(target: Target, given: Given<'_>, sources: &mut Sources) -> Result<Text,
                 let help = "a configuration has a few KiB";
                 return Err(vec![Problem::new(source.start(), message).help(help)]);
             }
-            let document = match target.form {
-                Form::Arguments => None,
-                Form::Json => Some(document::json(text, source)?),
-                Form::Toml => Some(document::toml(text, source)?),
-            };
-            if let Some(arguments) = document {
-                let launched = Launched::default();
-                return Ok(Text { name: name.to_owned(), source, arguments, launched, branch: None });
+            match target.form {
+                Form::Arguments => {}
+                Form::Json => return document(name, source, document::json(text, source)?),
+                Form::Toml => return document(name, source, document::toml(text, source)?),
+                Form::Yaml => {
+                    let keys = container::keys(sources, source)?;
+                    let (beside, lines) = lines(overrides, sources);
+                    return document(name, source, container::overridden(keys, &lines, beside)?);
+                }
             }
             let script = shell::read(text, source).map_err(|problem| vec![problem])?;
             (name, source, script)
         }
         Given::Words(words) => {
-            let name = "the command line";
-            // A line a word: the line of a problem is the position of the argument.
-            let lines: Vec<String> = words.iter().map(|word| word.replace('\n', " ")).collect();
-            let source = sources.add(name, lines.join("\n"));
+            let (source, lines) = lines(words, sources);
+            if target.form == Form::Yaml {
+                let keys = container::overridden(Vec::new(), &lines, source)?;
+                return document(COMMAND_LINE, source, keys);
+            }
             let line = |at: usize| u32::try_from(at + 1).unwrap_or(u32::MAX);
             let words = lines.iter().enumerate().map(|(at, word)| Word::alone(word, line(at))).collect();
-            (name, source, Script { commands: vec![words], ..Script::default() })
+            (COMMAND_LINE, source, Script { commands: vec![words], ..Script::default() })
         }
     };
     let branch = script.branch.map(|place| place.mark(source));
@@ -210,6 +223,15 @@ fn text(target: Target, given: Given<'_>, sources: &mut Sources) -> Result<Text,
     let training = command::training(script, source, says_setting).map_err(|problem| vec![problem])?;
     let launched = command::launched(&training.launcher);
     Ok(Text { name: name.to_owned(), source, arguments: training.arguments, launched, branch })
+}
+
+/// Name of words that a shell has split.
+const COMMAND_LINE: &str = "the command line";
+
+/// Words as a source, a line a word: the line of a problem is the position of the argument.
+fn lines(words: &[String], sources: &mut Sources) -> (SourceId, Vec<String>) {
+    let lines: Vec<String> = words.iter().map(|word| word.replace('\n', " ")).collect();
+    (sources.add(COMMAND_LINE, lines.join("\n")), lines)
 }
 
 const PRESET: &str = "model.transformer.preset";

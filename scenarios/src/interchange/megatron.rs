@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use serde_json::{Value as Json, json};
 
 use super::conversions::{GRADIENTS, SHARE, ToValue, ToWords, count, one, setting};
+use super::layout::{layout, layout_word};
 use super::rules::{Conversion, Lookup, Table, scalar};
 use super::{Form, Target};
 
@@ -38,7 +39,8 @@ const OFFLOADED: [(&str, &str); 5] = [
     ("moe-activation", "moe_act"),
 ];
 
-fn conversions(name: &str) -> Option<Conversion> {
+/// Conversions of Megatron Core, which Megatron-Bridge has too.
+pub(super) fn conversions(name: &str) -> Option<Conversion> {
     let (words, value): (ToWords, ToValue) = match name {
         "ffn" => (|_, _| None, ffn),
         "window" => (window_word, window),
@@ -105,30 +107,6 @@ fn chunks(words: &[&str], settings: Lookup<'_>) -> Option<Json> {
     layers.is_multiple_of(round).then(|| Json::from(layers / round))
 }
 
-/// `Et*15|t*16|t*15L`: embedding, layers and loss of each stage.
-fn layout_word(stages: &Json, _: Lookup<'_>) -> Option<Vec<String>> {
-    let stages: Option<Vec<String>> =
-        stages.as_array()?.iter().map(|layers| Some(format!("t*{}", layers.as_u64()?))).collect();
-    one(&format!("E{}L", stages?.join("|")))
-}
-
-fn layout(words: &[&str], _: Lookup<'_>) -> Option<Json> {
-    let word = words.first()?.replace([',', ' '], "");
-    let stages = word.strip_prefix('E')?.strip_suffix('L')?.split('|');
-    stages.map(layers_of_stage).collect::<Option<Vec<u64>>>().map(Json::from)
-}
-
-/// Layers of `t*3`, `ttt` or `tt*2`.
-fn layers_of_stage(stage: &str) -> Option<u64> {
-    let mut layers = 0_u64;
-    for part in stage.split('t').skip(1) {
-        let times =
-            part.strip_prefix('*').map_or_else(|| part.is_empty().then_some(1), |n| n.parse().ok())?;
-        layers = layers.checked_add(times)?;
-    }
-    (stage.starts_with('t') && layers > 0).then_some(layers)
-}
-
 /// Tensor ranks of experts, which are those of all layers.
 fn tensor(words: &[&str], settings: Lookup<'_>) -> Option<Json> {
     let tensor = setting(settings, "parallelism.tensor").unwrap_or(1);
@@ -183,8 +161,6 @@ mod tests {
             assert_eq!(words(&value, &model), Some(vec![word.to_owned()]), "{name}");
             assert_eq!(back(&[word], &model), Some(value), "{name}");
         }
-        assert_eq!(layout(&["Ettt|t*2,t|(tt)L"], &model), None);
-        assert_eq!(layout(&["Ettt|t*2,t|tL"], &model), Some(json!([3, 3, 1])));
     }
 
     #[test]

@@ -11,14 +11,17 @@
 //! which is refused by name.
 
 mod command;
+mod container;
 mod conversions;
 mod deepspeed;
 mod document;
 mod export;
 mod file;
 mod import;
+mod layout;
 mod machine;
 mod megatron;
+mod megatron_bridge;
 mod reading;
 mod releases;
 mod rules;
@@ -50,6 +53,8 @@ impl Target {
     pub const DEEPSPEED: Self = deepspeed::DEEPSPEED;
     /// Torchtitan, by the TOML file of a job.
     pub const TORCHTITAN: Self = torchtitan::TORCHTITAN;
+    /// Megatron-Bridge, by the YAML of its `ConfigContainer` or overrides of one; NeMo 2 by paths.
+    pub const MEGATRON_BRIDGE: Self = megatron_bridge::MEGATRON_BRIDGE;
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -76,6 +81,8 @@ enum Form {
     Json,
     /// TOML.
     Toml,
+    /// YAML of a Python object.
+    Yaml,
 }
 
 impl Form {
@@ -104,7 +111,7 @@ mod tests {
 
     #[test]
     fn tables_name_settings_and_conversions_that_there_are() {
-        for target in [Target::MEGATRON, Target::DEEPSPEED, Target::TORCHTITAN] {
+        for target in [Target::MEGATRON, Target::DEEPSPEED, Target::TORCHTITAN, Target::MEGATRON_BRIDGE] {
             let table = target.table();
             let is_setting =
                 |path: &str| Shape::scenario().at(&path.split('.').collect::<Vec<_>>()).is_some();
@@ -119,7 +126,7 @@ mod tests {
                     assert!((target.conversions)(name).is_some(), "{name}");
                 }
             }
-            for key in table.texts.iter().chain(&table.lists) {
+            for key in table.texts.iter().chain(&table.lists).chain(table.defaults.keys()) {
                 assert!(table.meaning(key).is_some(), "{key}");
             }
         }

@@ -84,6 +84,10 @@ impl<'a> Reading<'a> {
                 continue;
             }
             match self.table.meaning(&argument.name) {
+                Some(Meaning::Settings | Meaning::Unsupported(_)) if self.is_default(argument) => {
+                    self.facts.insert(argument.name.clone(), argument.value());
+                    self.ignore(argument, "as it is by default");
+                }
                 Some(Meaning::Settings) => {
                     self.check_values(argument);
                     self.facts.insert(argument.name.clone(), argument.value());
@@ -95,11 +99,17 @@ impl<'a> Reading<'a> {
                 other => self.problems.push(self.refusal(argument, other)),
             }
         }
+        given.retain(|_, argument| !self.is_default(argument));
         let table = self.table;
         for rule in &table.rules {
             self.rule(rule, &given);
         }
         self.report_missing();
+    }
+
+    fn is_default(&self, argument: &Argument) -> bool {
+        let words: Vec<String> = argument.values.iter().map(Word::text).collect();
+        self.table.is_default(&argument.name, &words)
     }
 
     fn ignore(&mut self, argument: &Argument, reason: &str) {
@@ -211,7 +221,7 @@ impl<'a> Reading<'a> {
     fn take(&mut self, setting: Setting, rule: &Rule, arguments: &[&Argument], because: Option<&String>) {
         let Setting { path, value, argument } = setting;
         let by = argument.and_then(|at| arguments.get(at)).copied();
-        let value_mark = |by: &Argument| by.values.first().map(|word| word.mark(self.source));
+        let value_mark = |by: &Argument| by.values.first().map(|word| word.mark(by.mark.source));
         let mark = by.map_or_else(|| self.source.start(), |by| value_mark(by).unwrap_or(by.mark));
         let because = match by {
             None => Some(because.map_or_else(|| self.absent(rule), String::clone)),

@@ -4,10 +4,9 @@ use std::sync::LazyLock;
 
 use serde_json::Value as Json;
 
-use super::conversions::{count, one, read_only, setting};
+use super::conversions::{count, one, positions, preset, read_only, setting};
 use super::rules::{Conversion, Lookup, Table};
 use super::{Form, Target};
-use crate::catalogue::presets;
 
 /// The TOML file of a job.
 pub(super) const TORCHTITAN: Target = Target { name: "torchtitan", form: Form::Toml, table, conversions };
@@ -61,18 +60,6 @@ fn degree(settings: Lookup<'_>, path: &str) -> u64 {
 fn layers(settings: Lookup<'_>) -> Option<u64> {
     let said = setting(settings, "model.transformer.layers");
     said.or_else(|| preset(settings).map(|model| u64::from(model.layers)))
-}
-
-fn preset(settings: Lookup<'_>) -> Option<&'static workloads::model::transformer::Transformer> {
-    let name = settings("model.transformer.preset")?;
-    presets().get(name.as_str()?).map(|preset| &preset.model)
-}
-
-/// Positions of the model: rotary ones reach as far as sequences are long.
-fn positions(_: &[&str], settings: Lookup<'_>) -> Option<Json> {
-    let most = preset(settings).map_or(u64::MAX, |model| u64::from(model.max_positions));
-    let sequence = setting(settings, "training.sequence").filter(|tokens| *tokens > most);
-    Some(sequence.map_or(Json::Null, Json::from))
 }
 
 /// Samples of a micro-batch: those of the step of a rank, in pipelines parts of them.

@@ -1,4 +1,4 @@
-//! An export as a text: a Bash array, JSON or TOML.
+//! An export as a text: a Bash array, JSON, TOML or YAML.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,8 @@ impl Exported {
                 let document = serde_json::to_string_pretty(&self.document()).unwrap_or_default();
                 document + "\n"
             }
-            Form::Toml => self.toml(),
+            Form::Toml => self.sections(&TOML_SECTIONS),
+            Form::Yaml => self.sections(&YAML_SECTIONS),
         }
     }
 
@@ -53,13 +54,13 @@ impl Exported {
         )
     }
 
-    fn toml(&self) -> String {
+    fn sections(&self, style: &Sections) -> String {
         let [per_node, nodes] = self.gpus;
         let mut text = format!(
-            "# {} {}, for example:\n# torchrun --nproc-per-node {per_node} --nnodes {nodes} \
-             -m torchtitan.train --job.config_file FILE\n",
+            "# {} {}, for example:\n# torchrun --nproc-per-node {per_node} --nnodes {nodes} {} FILE\n",
             self.target.name,
             self.target.table().releases.newest().unwrap_or_default(),
+            style.program,
         );
         let key = |line: &Line| {
             let (section, key) = line.words[0].rsplit_once('.').unwrap_or(("", &line.words[0]));
@@ -72,11 +73,13 @@ impl Exported {
             }
         }
         for section in sections {
-            let _ = writeln!(text, "\n[{section}]");
+            let _ = writeln!(text, "\n{}{section}{}", style.title[0], style.title[1]);
             let of_section: Vec<Line> =
                 self.arguments.iter().filter(|line| key(line).0 == section).cloned().collect();
-            // JSON's scalars and lists of them are TOML's.
-            let shown = |line: &Line| format!("{} = {}", key(line).1, value(line, self.target.table()));
+            // JSON's scalars and lists of them are those of TOML and YAML.
+            let shown = |line: &Line| {
+                format!("{}{}{}{}", style.indent, key(line).1, style.is, value(line, self.target.table()))
+            };
             let lines: Vec<String> = of_section.iter().map(shown).collect();
             text += &aligned(&lines, &of_section);
         }
@@ -101,6 +104,23 @@ impl Exported {
         self.beside.iter().map(|beside| format!("{title}: {}\n", beside.comment())).collect()
     }
 }
+
+/// How a text with sections is written.
+struct Sections {
+    /// The program that reads it, up to the file.
+    program: &'static str,
+    /// Around the name of a section.
+    title: [&'static str; 2],
+    /// Before a key.
+    indent: &'static str,
+    /// Between a key and its value.
+    is: &'static str,
+}
+
+const TOML_SECTIONS: Sections =
+    Sections { program: "-m torchtitan.train --job.config_file", title: ["[", "]"], indent: "", is: " = " };
+const YAML_SECTIONS: Sections =
+    Sections { program: "pretrain.py --config-file", title: ["", ":"], indent: "  ", is: ": " };
 
 /// Lines, each with the settings that it says behind it.
 fn aligned(lines: &[String], arguments: &[Line]) -> String {

@@ -4,6 +4,7 @@ use calibration::Table;
 
 use super::on_device::{OnMachine, Recorded};
 use super::set::Set;
+use super::tuned::Set as TunedSet;
 
 macro_rules! files {
     ($folder:literal: $($name:literal),* $(,)?) => {
@@ -74,7 +75,11 @@ const STEPS: &[(&str, &str)] = files![
     "v100-steps.csv",
     "compilation.csv",
     "out-of-memory.csv",
+    "tuned-plans.csv",
 ];
+
+/// The set of tuned plans.
+const TUNED: &str = include_str!("../../validation/tuned-plans.yaml");
 
 /// Measured kernels, which the constants of the catalogue are fitted to, too: except for a quarter of the rows.
 const KERNELS: &[(&str, &str)] = files![
@@ -138,6 +143,11 @@ pub(super) fn workloads() -> impl Iterator<Item = &'static str> {
 /// A set.
 pub(super) fn set(name: &str) -> Option<Set> {
     read(SETS, name).or_else(|| workload(name))
+}
+
+/// Plans that others tuned.
+pub(super) fn tuned_plans() -> TunedSet {
+    serde_yaml::from_str(TUNED).unwrap_or_else(|error| panic!("validation/tuned-plans.yaml: {error}"))
 }
 
 /// A set of workloads.

@@ -23,6 +23,7 @@ mod step_errors;
 mod steps;
 mod storage;
 mod timing;
+mod tuned;
 
 use hw_models::catalogue::nearest;
 use indexmap::IndexMap;
@@ -38,6 +39,7 @@ use set::{Limits, Measurements, Set};
 pub use embedded::names;
 pub use embedded::{kernel_table, kernel_tables};
 pub use step_errors::step_errors;
+pub use tuned::tuned;
 
 /// How to validate.
 #[derive(Clone, Debug)]

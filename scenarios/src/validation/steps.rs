@@ -17,7 +17,7 @@ use crate::experiment::{Experiment, load};
 use crate::run::{self, Progress};
 
 /// The root of all randomness; sets have none.
-const SEED: u64 = 1;
+pub(super) const SEED: u64 = 1;
 
 /// Runs the scenario of every row, in parallel. None if `progress` stopped it.
 pub(super) fn judged(title: &str, steps: &Steps, progress: &dyn Progress) -> Option<Vec<Judged>> {

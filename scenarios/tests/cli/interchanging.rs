@@ -143,6 +143,63 @@ disable_loss_parallel = true
 enable = true
 "#;
 
+/// A configuration as `ConfigContainer.to_yaml` writes it, in part.
+const CONTAINER: &str = "_target_: megatron.bridge.training.config.ConfigContainer
+comm_overlap:
+  _target_: megatron.bridge.training.comm_overlap.CommOverlapConfig
+  tp_comm_overlap: true
+ddp:
+  average_in_collective: true
+  use_distributed_optimizer: true
+mixed_precision: bf16_with_fp8_current_scaling_mixed
+model:
+  _target_: megatron.bridge.models.gpt_provider.GPTModelProvider
+  account_for_embedding_in_pipeline_split: true
+  account_for_loss_in_pipeline_split: true
+  activation_func:
+    _call_: false
+    _target_: torch.nn.functional.silu
+  add_bias_linear: false
+  attention_dropout: 0.0
+  context_parallel_size: 2
+  ffn_hidden_size: 53248
+  gated_linear_unit: true
+  hidden_dropout: 0.0
+  hidden_size: 16384
+  moe_router_topk: 2
+  normalization: RMSNorm
+  num_attention_heads: 128
+  num_layers: 126
+  num_moe_experts: null
+  num_query_groups: 8
+  pipeline_model_parallel_size: 8
+  position_embedding_type: rope
+  seq_length: 8192
+  sequence_parallel: true
+  share_embeddings_and_output_weights: false
+  tensor_model_parallel_size: 8
+  virtual_pipeline_model_parallel_size: 8
+  vocab_size: 128256
+train:
+  global_batch_size: 1536
+  micro_batch_size: 1
+  train_iters: 50
+";
+
+/// A configuration with one mistake of each kind.
+const WRONG_CONTAINER: &str = "model:
+  num_layers: many
+  hiden_size: 1024
+  gated_linear_unit: true
+  activation_func: squared_relu
+  mtp_num_layers: 1
+mixed_precision:
+  bf16: true
+  fp16: true
+  fp8: e4m3
+peft: { dim: 16 }
+";
+
 /// A plan that torchtitan can run.
 const PLAN: &str = "name: Llama 3 8B
 machine: { cluster: { node: dgx-h100, count: 4 } }
@@ -216,6 +273,31 @@ fn documents_are_imported() {
     assert_eq!(json["release"], "0.0");
     sandbox.write("plan.yaml", json["scenario"].as_str().expect("a scenario"));
     assert_eq!(sandbox.run("check plan.yaml").exit, 0);
+}
+
+#[test]
+fn containers_are_imported() {
+    let sandbox = Sandbox::new("import-container");
+    sandbox.write("config.yaml", CONTAINER);
+    sandbox.write("wrong.yaml", WRONG_CONTAINER);
+    sandbox.write("twice.yaml", "train:\n  micro_batch_size: 1\n  micro_batch_size: 2\n");
+    sandbox.write("list.yaml", "- model\n");
+    assert_session!(
+        "import-container",
+        sandbox.session(&[
+            "import megatron-bridge config.yaml --machine dgx-h100 --set parallelism.data=8",
+            "import megatron-bridge --machine dgx-h100 --model llama-3-8b -- model.seq_length=8192 train.micro_batch_size=1 \
+             train.global_batch_size=128 ++model.recompute_granularity=selective model.recompute_modules=[mlp,layernorm]",
+            "import megatron-bridge --machine dgx-h100 --model llama-3-8b -- trainer.strategy.tensor_model_parallel_size=2 \
+             data.seq_length=8192 data.micro_batch_size=1 data.global_batch_size=128 trainer.max_steps=100",
+            "import megatron-bridge wrong.yaml --machine dgx-h100 -- train.micro_batch_size=2 train.micro_batch_size=4 --quick \
+             ~model ddp={",
+            "import megatron-bridge wrong.yaml --machine dgx-h100",
+            "import megatron-bridge twice.yaml --machine dgx-h100",
+            "import megatron-bridge list.yaml --machine dgx-h100",
+            "export megatron-175b --to megatron-bridge",
+        ])
+    );
 }
 
 #[test]

@@ -8,7 +8,7 @@ use hw_models::collectives::{COLLECTIVE_SPREADS, COLLECTIVE_SPREADS_HEADER, Coll
 use reports::validation::{Row, SetResult, Unit, Validation};
 use scenarios::run::Progress;
 use scenarios::run::step_spreads::STEP_SPREADS;
-use scenarios::validation::{Options, names, step_errors, title, validate};
+use scenarios::validation::{Options, names, step_errors, title, tuned, validate};
 
 struct Quiet;
 
@@ -205,6 +205,22 @@ fn a_pick_is_the_plan_that_is_predicted_fastest() {
 fn what_is_stopped_gives_no_result() {
     let stopped = validate(&["megatron".to_owned()], &options(None), &Stopped).expect("the name is right");
     assert!(stopped.is_none());
+}
+
+/// One row whose plan counts, one of an older release, and two that scenarios cannot express.
+#[test]
+fn tuned_plans_stand_among_those_of_a_search() {
+    let found = tuned(&[5, 13, 20, 24], &options(Some(2)), &Quiet).expect("nothing stopped it");
+    let [older, counted] = &found.plans[..] else { panic!("two rows are expressed: {:?}", found.plans) };
+    assert!(older.searched.is_none() && older.error().is_some_and(|error| error.abs() < 0.15), "{older:?}");
+    let searched = counted.searched.as_ref().expect("it counts");
+    assert!(searched.plans > 1000 && searched.simulated < searched.plans / 4, "{searched:?}");
+    assert_eq!(searched.rank == Some(1), searched.term.is_none());
+    assert!(searched.behind.is_some_and(|behind| (0.0..0.2).contains(&behind)), "{searched:?}");
+    assert!(searched.best.contains_key("parallelism.tensor"));
+    let reasons: Vec<&str> = found.left_out.iter().map(|row| row.reason.as_str()).collect();
+    assert!(reasons[0].contains("Mamba") && reasons[1].contains("precision"), "{reasons:?}");
+    assert!(tuned(&[], &options(Some(1)), &Stopped).is_none());
 }
 
 /// One constant from one row gives the other updates of states on drives, and steps on 2 to 10 drives, within 8 %; more than four drives

@@ -181,8 +181,8 @@ def export(
 
     Args:
         scenario, set: As for :func:`run`; the model is a transformer.
-        to: ``"megatron"`` (a Bash array of arguments), ``"deepspeed"`` (JSON) or ``"torchtitan"``
-            (TOML).
+        to: ``"megatron"`` (a Bash array of arguments), ``"deepspeed"`` (JSON), ``"torchtitan"``
+            (TOML) or ``"megatron-bridge"`` (YAML).
         variant: The variant; the first if ``None``.
 
     Raises:

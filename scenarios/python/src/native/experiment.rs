@@ -74,8 +74,9 @@ impl Experiment {
             "megatron" => Target::MEGATRON,
             "deepspeed" => Target::DEEPSPEED,
             "torchtitan" => Target::TORCHTITAN,
+            "megatron-bridge" => Target::MEGATRON_BRIDGE,
             _ => {
-                let known = "`megatron`, `deepspeed` or `torchtitan`";
+                let known = "`megatron`, `deepspeed`, `torchtitan` or `megatron-bridge`";
                 return Err(PyValueError::new_err(format!("nothing is exported to `{to}`: write {known}")));
             }
         };

@@ -3,6 +3,7 @@
 mod dry_run;
 mod on_device;
 mod recorded;
+mod tuned;
 
 use std::path::PathBuf;
 
@@ -29,6 +30,10 @@ pub(super) struct Arguments {
     /// Compare what a GPU did before: the `on-device.jsonl` of `--on-device`
     #[arg(long, value_name = "FILE")]
     recorded: Option<PathBuf>,
+    /// Search over the axes of plans that others tuned, and tell where theirs are among the best; it
+    /// takes minutes
+    #[arg(long, conflicts_with_all = ["names", "on_device", "recorded", "calibration"])]
+    tuned: bool,
     /// A hardware file of `foretrain calibrate` to predict with; may be given more than once
     #[arg(long, value_name = "FILE")]
     calibration: Vec<PathBuf>,
@@ -67,6 +72,7 @@ pub(super) fn validate(arguments: &Arguments, printer: &Printer) -> Result<Exit,
     match &arguments.recorded {
         _ if arguments.dry_run => dry_run::tell(arguments, printer),
         _ if arguments.on_device => on_device::measure(arguments, printer),
+        _ if arguments.tuned => tuned::tell(arguments, printer),
         Some(file) => recorded::replay(file, arguments, printer),
         None if arguments.calibration.is_empty() => {
             judged(arguments, printer, &[], |options, bar| judge(&arguments.names, options, bar))

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use super::Rule;
+use super::values::same_word;
 use crate::interchange::releases::Releases;
 
 /// The rules of a target, and all names of its arguments.
@@ -26,6 +27,8 @@ pub(in crate::interchange) struct Table {
     pub(in crate::interchange) texts: BTreeSet<String>,
     /// Keys whose values are lists.
     pub(in crate::interchange) lists: BTreeSet<String>,
+    /// Values by which keys say nothing more than without them.
+    pub(in crate::interchange) defaults: BTreeMap<String, String>,
     /// Names of releases, where they differ.
     pub(in crate::interchange) releases: Releases,
     /// Arguments by name; `section.*` stands for the other keys of a section.
@@ -65,6 +68,8 @@ struct Document {
     #[serde(default)]
     lists: BTreeSet<String>,
     #[serde(default)]
+    defaults: BTreeMap<String, String>,
+    #[serde(default)]
     releases: Releases,
 }
 
@@ -73,6 +78,16 @@ impl Table {
     pub(in crate::interchange) fn meaning(&self, name: &str) -> Option<&Meaning> {
         let sections = name.rmatch_indices('.').map(|(at, _)| format!("{}.*", &name[..at]));
         self.names.get(name).or_else(|| sections.into_iter().find_map(|section| self.names.get(&section)))
+    }
+
+    /// True for a key with the value that it has by default; an empty list is an empty word.
+    pub(in crate::interchange) fn is_default(&self, name: &str, values: &[String]) -> bool {
+        let value = match values {
+            [] => "",
+            [only] => only,
+            _ => return false,
+        };
+        self.defaults.get(name).is_some_and(|default| same_word(value, default))
     }
 
     /// Names of arguments that are known one by one.
@@ -101,7 +116,7 @@ impl TryFrom<Document> for Table {
                 return Err(format!("`{name}` is there twice"));
             }
         }
-        let Document { beside, spelled, absent, needed, texts, lists, releases, .. } = document;
-        Ok(Self { rules, beside, spelled, absent, needed, texts, lists, releases, names })
+        let Document { beside, spelled, absent, needed, texts, lists, defaults, releases, .. } = document;
+        Ok(Self { rules, beside, spelled, absent, needed, texts, lists, defaults, releases, names })
     }
 }

@@ -79,7 +79,8 @@ fn auto_is_resolved_or_assumed() {
         "gradient_accumulation_steps": 4, "bf16": { "enabled": "auto" }, "fp16": { "enabled": false },
         "zero_optimization": { "stage": 3, "reduce_bucket_size": "auto" } }"#;
     let set = ["training.sequence=2048".to_owned()];
-    let options = Options { machine: Some("dgx-h100"), model: Some("llama-2-7b"), set: &set };
+    let options =
+        Options { machine: Some("dgx-h100"), model: Some("llama-2-7b"), set: &set, ..Options::default() };
     let imported = import(TARGET, Given::Text { name: "ds.json", text }, &options).expect("a scenario");
     let because = |setting: &str| {
         let assumed = imported.assumed.iter().find(|assumed| assumed.setting == setting);

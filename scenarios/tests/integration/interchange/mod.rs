@@ -3,6 +3,7 @@
 
 mod deepspeed;
 mod megatron;
+mod megatron_bridge;
 mod torchtitan;
 
 use std::cell::Cell;
@@ -89,7 +90,8 @@ fn there_and_back(target: Target, text: &str, set: &[String]) -> Option<(Told, T
     let beside: Vec<String> =
         beside.map(|path| format!("{path}={}", at(path).expect("it is written"))).collect();
     let given = Given::Text { name: "plan", text: &written };
-    let options = Options { machine: Some(&machine), model: model.as_deref(), set: &beside };
+    let options =
+        Options { machine: Some(&machine), model: model.as_deref(), set: &beside, ..Options::default() };
     let imported = import(target, given, &options);
     let imported = imported.unwrap_or_else(|failure| panic!("{written}\n{beside:?}\n{failure}"));
     let again = loaded(&imported.scenario, &[]).unwrap_or_else(|| panic!("{}", imported.scenario));
@@ -151,7 +153,8 @@ fn no_text_panics(target: Target, pieces: &'static [&'static str]) {
     let outcome = TestRunner::new(config).run(&text, |text| {
         let given = Given::Text { name: "x", text: &text };
         let set = ["training.sequence=2048".to_owned()];
-        let options = Options { machine: Some("dgx-h100"), model: Some("llama-2-7b"), set: &set };
+        let options =
+            Options { machine: Some("dgx-h100"), model: Some("llama-2-7b"), set: &set, ..Options::default() };
         if let Err(failure) = import(target, given, &options) {
             prop_assert!(!failure.problems.is_empty());
             failure.render(false);
