@@ -9,6 +9,8 @@ use crate::catalogue::{devices, presets};
 /// Tokens of a step where nothing is said: what language models of some ten billion parameters
 /// are trained with.
 const TOKENS: u64 = 4 << 20;
+/// Sequences of a step for each node where nothing is said and any batch fits in micro-batches.
+const SEQUENCES: u64 = 64;
 /// Tokens of a sequence where nothing is said, unless the model has fewer positions.
 const SEQUENCE: u64 = 4096;
 
@@ -127,12 +129,12 @@ impl LastFit<'_> {
     /// # Errors
     /// A name that the catalogue does not have, or a question without an answer, with a remedy.
     pub fn scenario(&self) -> Result<String, String> {
-        let plan = &self.plan;
-        let model = Model::read(plan.model)?;
-        if self.asked == Asked::FewestNodes && Machine::read(plan.machine)?.count == 1 {
+        let model = Model::read(self.plan.model)?;
+        let nodes = Machine::read(self.plan.machine)?.count;
+        if self.asked == Asked::FewestNodes && nodes == 1 {
             return Err(format!(
                 "there are no fewer nodes than 1: name the most that there may be, such as `8x{}`",
-                plan.machine
+                self.plan.machine
             ));
         }
         if self.asked == Asked::LargestGlobalBatch && self.within.is_none() {
@@ -141,8 +143,10 @@ impl LastFit<'_> {
                     .to_owned(),
             );
         }
+        let plan = &self.plan;
         let sequence = format!("  sequence: {}{}\n", plan.tokens(&model), assumed(plan.sequence));
-        let batch = format!("  global_batch: {}{}\n", plan.batch(&model), assumed(plan.global_batch));
+        let batch = plan.global_batch.unwrap_or(nodes.saturating_mul(SEQUENCES));
+        let batch = format!("  global_batch: {batch}{}\n", assumed(plan.global_batch));
         // A step of one micro-batch on each copy: its batch hangs on how many copies there are.
         let one = "  accumulate: 1\n".to_owned();
         let (quantity, training) = match self.asked {
@@ -153,7 +157,7 @@ impl LastFit<'_> {
             Asked::FewestNodes => ("fewest: machine.cluster.count", [sequence, batch]),
         };
         let is_of_sizes = matches!(self.asked, Asked::LargestSequence | Asked::LargestMicroBatch);
-        let micro_batch = if is_of_sizes { "" } else { " training.micro_batch: [1, 2, 4]," };
+        let micro_batch = if is_of_sizes { "" } else { "    training.micro_batch: [1, 2, 4]\n" };
         let limit = self
             .within
             .map(|time| format!("  subject_to: [{}]\n", serde_json::json!(format!("step_time <= {time}"))));
@@ -161,8 +165,10 @@ impl LastFit<'_> {
             "{head}search:
   {quantity}
   over:
-    {{ parallelism: auto, parallelism.sharding: [none, optimizer, gradients, parameters],{micro_batch}
-      techniques: [recompute, activation_offload, zero_offload, zero_infinity] }}
+    parallelism.tensor: auto
+    parallelism.pipeline: auto
+    parallelism.sharding: [optimizer, gradients, parameters]
+{micro_batch}    techniques: [recompute, zero_offload, zero_infinity]
 {limit}  minimise: time_per_sample
   keep: 3
   gap: 1 %

@@ -57,8 +57,8 @@ fn of_values(asked: &Extreme) -> Markup {
             h2 { "Which value is the last that fits?" }
             (figure(
                 "What was found of each value?",
-                "Each value was searched for any plan that fits: plans that fit others first, then all by what they hold at least. \
-                 Values between two that fit were not tried.",
+                "A value is asked with one plan that fitted another, or with all plans, those first that hold least. The value behind \
+                 the last one was asked with all; values in between, and those far beyond, were not all tried.",
                 &[],
                 &table(extreme::titles(asked), extreme::rows(asked)),
             ))

@@ -13,11 +13,9 @@ const TITLES: [&str; 5] =
 
 /// The answer: the value that was found, its plan, and what the next one lacks.
 pub(super) fn finding(extreme: &Extreme) -> String {
-    let [leads, none] = match (extreme.stopped, extreme.wanted.as_str()) {
-        (false, "fewest") => ["The fewest", "None"],
-        (false, _) => ["The largest", "None"],
-        (true, "fewest") => ["So far the fewest", "So far none"],
-        (true, _) => ["So far the largest", "So far none"],
+    let [so_far, none] = match extreme.stopped {
+        true => ["So far ", "So far none"],
+        false => ["", "None"],
     };
     let name = name(extreme);
     let Some(found) = found(extreme) else {
@@ -36,12 +34,23 @@ pub(super) fn finding(extreme: &Extreme) -> String {
     let gpus = found.gpus.filter(|_| extreme.wanted == "fewest").map(|gpus| format!("{gpus} GPUs"));
     let size = found.parameters.filter(|_| is_of_model(extreme)).map(parameters);
     let size = gpus.or(size).map(|size| format!(" ({size})")).unwrap_or_default();
-    let fits = format!("{leads} {name} that fits: {}{size}{}", value(&found.value), plan.unwrap_or_default());
+    let verb = if name.ends_with('s') { "fit" } else { "fits" };
+    let last = match extreme.wanted.as_str() {
+        "fewest" => format!("from {} on{size}", value(&found.value)),
+        _ => format!("up to {}{size}", value(&found.value)),
+    };
+    let plan = plan.unwrap_or_default();
+    let fits = capitalised(&format!("{so_far}{name} {verb} {last}{plan}"));
     match next(extreme) {
-        Some(next) => format!("{fits}. {} does not: {}{}.", value(&next.value), why(next), remedies(extreme)),
+        Some(next) => format!("{fits}. Not {}: {}{}.", value(&next.value), why(next), remedies(extreme)),
         None if extreme.stopped => format!("{fits}; others were not tried before the search was stopped."),
         None => format!("{fits}; it is the last value that was asked for."),
     }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Titles of [`rows`].
@@ -69,7 +78,7 @@ pub(crate) fn rows(extreme: &Extreme) -> Vec<Vec<String>> {
 pub(crate) fn titles_without(extreme: &Extreme) -> Vec<String> {
     vec![
         "technique left out".to_owned(),
-        format!("{} {} that fits", extreme.wanted, name(extreme)),
+        format!("{}, {}", name(extreme), extreme.wanted),
         ">parameters".to_owned(),
     ]
 }
@@ -194,7 +203,7 @@ mod tests {
         extreme.value = Some(extreme.tried[0].value.clone());
         assert_eq!(
             finding(&extreme),
-            "The largest layers that fits: 48 (13.0 G parameters), with base (2.00 s a step). 49 does not: \
+            "Layers fit up to 48 (13.0 G parameters), with base (2.00 s a step). Not 49: \
              the closest of 12 plans lacks 1.30 GB in memory of stage 0."
         );
         extreme.tried.remove(0);

@@ -1,10 +1,16 @@
 //! The largest or the fewest of a quantity with which any plan fits: each value that is tried is a
 //! search of its own, which ends with the first plan that fits.
 //!
-//! Plans that fit with one value are tried first with another. Where none of them does, the floors
-//! of all plans are asked: a value is too large where no plan is left that could fit.
+//! ```text
+//! any plan that fits the first value      a search of all plans
+//! the last value that this plan fits      a few simulations (boundary)
+//! any plan that fits the value behind     a search of all plans; where there is one, on from there
+//! ```
+//!
+//! So whatever plans fit in between, the value behind the last one is proven not to fit with any.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 use reports::summary::{AlternativePlan, Extreme, ExtremeWithout, RunSummary, SearchProof, TriedValue};
@@ -21,8 +27,10 @@ use crate::plans;
 use crate::schema::Scenario;
 use workloads::passes::Techniques;
 
-/// Plans that fit other values and are tried before all others.
-const KNOWN_MAX: usize = 2;
+/// Values in a row that no plan goes together with after which no other is looked at.
+const ROW_MAX: usize = 64;
+/// Plans that are asked before all others of the first value, about.
+const SAMPLE: u64 = 256;
 /// The axis of the quantity.
 const QUANTITY: usize = 0;
 
@@ -37,6 +45,9 @@ pub(super) struct Quest<'e> {
     simulations: &'e Simulations<'e>,
     progress: &'e dyn Progress,
 }
+
+/// True of plans that are looked at, by the digits of axes.
+type Holds<'a> = &'a dyn Fn(&[u64]) -> bool;
 
 /// Values that were tried, by their place in the order in which plans fit ever less.
 type Tried = BTreeMap<u64, TriedValue>;
@@ -67,7 +78,11 @@ impl<'e> Quest<'e> {
         let Boundary { fits, stopped } = self.boundary(axis.len(), &|_| true, &mut tried)?;
         let place = fits.or(tried.keys().next().copied()).unwrap_or(0);
         let space = self.space(self.search, self.indices(place, &|_| true));
-        let (runs, proof) = best(&space)?;
+        let (mut runs, proof) = best(&space)?;
+        if stopped && runs.iter().all(|run| run.step_time().is_none()) {
+            runs.extend(tried.get(&place).map(|value| self.known(value)).transpose()?.flatten());
+            runs.sort_by_key(|run| run.step_time().is_none());
+        }
         let best_run = runs.first().filter(|run| run.step_time().is_some());
         if let (Some(run), Some(value)) = (best_run, tried.get_mut(&place)) {
             self.tell_plan(value, run);
@@ -93,48 +108,66 @@ impl<'e> Quest<'e> {
 
     /// The last of so many values with which a plan fits, of those that `holds`, by the digits of
     /// axes; what is found of values is added to `tried`.
-    fn boundary(
-        &self,
-        values: u64,
-        holds: &dyn Fn(&[u64]) -> bool,
-        tried: &mut Tried,
-    ) -> Result<Boundary, Refusal> {
-        let mut known: Vec<u64> = Vec::new();
-        boundary(values, |place| {
-            let (answer, value, plan) = self.ask(place, holds, &known)?;
-            known.retain(|other| Some(*other) != plan);
-            known.extend(plan);
-            tried.insert(place, value);
-            Ok(answer)
-        })
-    }
-
-    /// Looks for any plan with a value, those of `known` first; plans are told by their place among
-    /// those of a value.
-    fn ask(
-        &self,
-        place: u64,
-        holds: &dyn Fn(&[u64]) -> bool,
-        known: &[u64],
-    ) -> Result<(Answer, TriedValue, Option<u64>), Refusal> {
-        let begin = self.digit(place) * self.experiment.size_of_value();
-        if !known.is_empty() {
-            let first = known.iter().rev().take(KNOWN_MAX).map(|plan| begin + plan);
-            let found = self.found(place, first)?;
-            if found.0 == Answer::Fits {
-                return Ok(found);
+    fn boundary(&self, values: u64, holds: Holds<'_>, tried: &mut Tried) -> Result<Boundary, Refusal> {
+        let mut last = Boundary::default();
+        let mut from = 0;
+        loop {
+            let plan = match self.first_possible(from, values, holds, tried)? {
+                Some((place, Answer::Fits, plan)) => {
+                    (last.fits, from) = (Some(place), place + 1);
+                    plan
+                }
+                other => {
+                    last.stopped = matches!(other, Some((_, Answer::Stopped, _)));
+                    return Ok(last);
+                }
+            };
+            let alone = boundary(values - from, |further| {
+                let place = from + further;
+                let (answer, value, _) = self.found(place, plan.map(|plan| self.begin(place) + plan))?;
+                tried.insert(place, value);
+                Ok(answer)
+            })?;
+            if let Some(further) = alone.fits {
+                (last.fits, from) = (Some(from + further), from + further + 1);
+            }
+            if alone.stopped {
+                return Ok(Boundary { stopped: true, ..last });
             }
         }
-        self.found(place, self.indices(place, holds))
+    }
+
+    /// The first value from a place on that any plan goes together with, what is known of it, and a
+    /// plan that fits. Of the very first a sample of plans is asked before all are.
+    fn first_possible(
+        &self,
+        from: u64,
+        values: u64,
+        holds: Holds<'_>,
+        tried: &mut Tried,
+    ) -> Result<Option<(u64, Answer, Option<u64>)>, Refusal> {
+        for place in (from..values).take(ROW_MAX) {
+            let sample = (self.experiment.size_of_value() / SAMPLE).max(1) as usize;
+            let some = self.indices(place, holds).step_by(sample);
+            let mut found = if from == 0 { Some(self.found(place, some)?) } else { None };
+            found = found.filter(|(answer, ..)| *answer == Answer::Fits);
+            let all = || self.found(place, self.indices(place, holds));
+            let (answer, value, plan) = found.map_or_else(all, Ok)?;
+            tried.insert(place, value);
+            if answer != Answer::Impossible {
+                return Ok(Some((place, answer, plan)));
+            }
+        }
+        Ok(None)
     }
 
     /// Looks for any plan with a value, of points of these indices.
     fn found(
         &self,
         place: u64,
-        indices: impl Iterator<Item = u64>,
+        indices: impl IntoIterator<Item = u64>,
     ) -> Result<(Answer, TriedValue, Option<u64>), Refusal> {
-        let space = self.space(&self.any, indices);
+        let space = self.space(&self.any, indices.into_iter());
         let mut hunt = Hunt::new(&space, self.options, self.progress);
         hunt.any()?;
         let plan = hunt.best_run().map(|((group, member), _)| space.groups[group].members[member]);
@@ -148,6 +181,19 @@ impl<'e> Quest<'e> {
         };
         let value = self.tell(&space, place, runs.first(), &proof);
         Ok((answer, value, plan.map(|index| index % self.experiment.size_of_value())))
+    }
+
+    /// The run of the plan that a value is known to fit with.
+    fn known(&self, value: &TriedValue) -> Result<Option<RunSummary>, Refusal> {
+        let Some(plan) = &value.plan else { return Ok(None) };
+        let point = value.value.iter().chain(&plan.point);
+        let point = point.map(|(path, value)| (path.clone(), value.clone())).collect();
+        let space = self.space(&self.any, self.experiment.index_of(&point).into_iter());
+        let mut places = (0..space.groups.len()).map(|group| (group, 0));
+        let Some(place) = places.find(|place| space.variant(*place) == plan.variant) else { return Ok(None) };
+        let Ok(scenario) = space.scenario(place) else { return Ok(None) };
+        let run = space.run(&scenario).map_err(|reason| space.broken(place, reason))?;
+        Ok(run.map(|run| space.named(place, Arc::unwrap_or_clone(run))))
     }
 
     /// What was found of a value, whose closest or best plan has a run.
@@ -248,12 +294,17 @@ impl<'e> Quest<'e> {
     }
 
     /// Indices of the points of a value that `holds` by their digits.
-    fn indices(&self, place: u64, holds: &dyn Fn(&[u64]) -> bool) -> impl Iterator<Item = u64> {
+    fn indices(&self, place: u64, holds: Holds<'_>) -> impl Iterator<Item = u64> {
         let plans = self.experiment.size_of_value();
-        let begin = self.digit(place) * plans;
+        let begin = self.begin(place);
         let axes = self.experiment.axes();
         let all = self.experiment.indices_in(begin..begin.saturating_add(plans));
         all.filter(move |&index| holds(&digits(axes, index)))
+    }
+
+    /// Index of the first point of a value.
+    fn begin(&self, place: u64) -> u64 {
+        self.digit(place) * self.experiment.size_of_value()
     }
 
     /// Number of a value on its axis, of its place in the order in which plans fit ever less.
