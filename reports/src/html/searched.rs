@@ -6,8 +6,8 @@ use super::{Page, figure, sortable};
 use crate::plots::PlotError;
 use crate::plots::front::{self as plot, Dot, Objective};
 use crate::quantity;
-use crate::searched::{beside, broken, front, objective, outcomes, setting, ties};
-use crate::summary::{RunSummary, SearchProof};
+use crate::searched::{beside, broken, extreme, front, objective, outcomes, setting, ties};
+use crate::summary::{Extreme, RunSummary, SearchProof};
 
 /// The section; nothing where all points were run.
 pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
@@ -26,6 +26,7 @@ pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
     let aid = "Without any contention a plan takes at least the time of its own operators, with the fill and drain of its pipeline. Plans whose bound is no better than the best by more than the gap are not simulated.";
     let ties = ties(proof, &page.summary.variants);
     Ok(html! {
+        @if let Some(asked) = &proof.extreme { (of_values(asked)) }
         (of_front(proof, &page.summary.variants)?)
         (beside_best(proof, page.summary.variants.first()))
         section {
@@ -42,6 +43,35 @@ pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
             }
         }
     })
+}
+
+/// Values of the quantity that was asked for, and its last one without each technique.
+fn of_values(asked: &Extreme) -> Markup {
+    let table = |titles: Vec<String>, rows: Vec<Vec<String>>| {
+        let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+        let rows: Vec<Markup> = rows.iter().map(|cells| row_of(&titles, cells)).collect();
+        sortable(&titles, &rows)
+    };
+    html! {
+        section {
+            h2 { "Which value is the last that fits?" }
+            (figure(
+                "What was found of each value?",
+                "A value is asked with one plan that fitted another, or with all plans, those first that hold least. The value behind \
+                 the last one was asked with all; values in between, and those far beyond, were not all tried.",
+                &[],
+                &table(extreme::titles(asked), extreme::rows(asked)),
+            ))
+            @if !asked.without.is_empty() {
+                (figure(
+                    "What do techniques change?",
+                    "Each row is found by the same search without one technique of the plan.",
+                    &[],
+                    &table(extreme::titles_without(asked), extreme::without(asked)),
+                ))
+            }
+        }
+    }
 }
 
 /// Plans that no other beats in all objectives; nothing where there is one objective.

@@ -1,6 +1,7 @@
 //! A search in words: the plan that was found, the proof, and plans that nobody can tell from it.
 
 pub(crate) mod beside;
+pub(crate) mod extreme;
 pub(crate) mod front;
 pub(crate) mod objective;
 
@@ -14,6 +15,9 @@ use crate::wording::said;
 
 /// The answer of a search in one sentence; `runs` are its best plans, or the one that lacks least.
 pub fn finding(proof: &SearchProof, runs: &[RunSummary]) -> String {
+    if let Some(asked) = &proof.extreme {
+        return extreme::finding(asked);
+    }
     let plans = quantity::whole(proof.plans);
     let [none, leads] = match proof.left {
         0 => ["None", "Best"],

@@ -36,7 +36,9 @@ pub use power::PowerUse;
 pub use program::{ExecutedProgram, Phase};
 pub use remedy::Remedy;
 pub use replay::{Forecast, ForecastError, ReplayedTrace, StepTime};
-pub use search::{Alternative, AlternativePlan, Broken, Changed, SearchProof};
+pub use search::{
+    Alternative, AlternativePlan, Broken, Changed, Extreme, ExtremeWithout, SearchProof, TriedValue,
+};
 pub use traffic::{CommunicationUse, LinkUse};
 pub use uncertainty::{CommonError, NINE_OF_TEN, Ratio, Shape, Uncertainty, nine_of_ten};
 

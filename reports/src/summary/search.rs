@@ -37,12 +37,87 @@ pub struct SearchProof {
     /// proven to be the best. Of a front: in all objectives than some plan of it. Absent where no plan
     /// fits within the limits, or a plan has no bound yet.
     pub gap: Option<f64>,
+    /// The quantity that was asked for: the plans are those of the value that was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extreme: Option<Extreme>,
     /// Plans beside the best one: without its techniques, and by rules of thumb.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<Alternative>,
     /// The plans that were kept on slower parts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sensitivity: Vec<Changed>,
+}
+
+/// A quantity of which the largest or the fewest was looked for with which a plan fits.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Extreme {
+    /// `largest` or `fewest`.
+    pub wanted: String,
+    /// Settings that say it, of which several change together.
+    pub of: Vec<String>,
+    /// The last value with which a plan fits, by setting. Absent where none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<IndexMap<String, String>>,
+    /// Values that were tried, in their order.
+    pub tried: Vec<TriedValue>,
+    /// The same without each technique of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<ExtremeWithout>,
+    /// Techniques that save memory and that the space does not have, where a value does not fit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_searched: Vec<String>,
+    /// True if the search was stopped before the last value was known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
+}
+
+/// A value of a quantity, and what was found of its plans.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TriedValue {
+    /// By setting.
+    pub value: IndexMap<String, String>,
+    /// Parameters of the model with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<u64>,
+    /// True if a plan fits and keeps the limits.
+    pub fits: bool,
+    /// A plan that fits: of the value that was found the best, of others the first that was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<AlternativePlan>,
+    /// GPUs of that plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u64>,
+    /// Plans of the value.
+    pub plans: u64,
+    /// Those whose settings do not go together.
+    pub impossible: u64,
+    /// Those that hold more than there is in whichever order they are executed.
+    pub short_of_memory: u64,
+    /// Those that were simulated.
+    pub simulated: u64,
+    /// The memory that the closest plan fills.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<String>,
+    /// Bytes that it lacks there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub short_bytes: Option<u64>,
+    /// Why the value has no plan, where that is not memory: the limit or the rule that plans break
+    /// most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The last value without a technique.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ExtremeWithout {
+    /// The technique.
+    pub technique: String,
+    /// By setting. Absent where none fits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<IndexMap<String, String>>,
+    /// Parameters of the model with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<u64>,
 }
 
 /// A kind of plan beside the best one.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::{Style, section};
 use crate::quantity;
-use crate::searched::{beside, broken, front, outcomes};
+use crate::searched::{beside, broken, extreme, front, outcomes};
 use crate::summary::Summary;
 
 /// Rules that are told where no plan fits.
@@ -13,6 +13,14 @@ const RULES_MAX: usize = 8;
 /// The tables; nothing where all points were run.
 pub(super) fn search(out: &mut impl Write, style: Style, summary: &Summary) -> io::Result<()> {
     let Some(proof) = &summary.search else { return Ok(()) };
+    if let Some(asked) = &proof.extreme {
+        let titles = extreme::titles(asked);
+        let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+        section(out, style, "values that were tried", &titles, extreme::rows(asked))?;
+        let titles = extreme::titles_without(asked);
+        let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+        section(out, style, "without each technique", &titles, extreme::without(asked))?;
+    }
     if let Some(titles) = front::titles(proof) {
         let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
         let rows = front::rows(proof, &summary.variants);

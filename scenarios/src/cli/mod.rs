@@ -10,6 +10,7 @@ mod emit;
 mod export;
 mod facts;
 mod files;
+mod fit;
 mod import;
 mod import_plan;
 mod input;
@@ -99,6 +100,8 @@ enum Verb {
     New(new::Arguments),
     /// Print a scenario that searches for the best plan of a model on a machine
     Plan(plan::Arguments),
+    /// Look for the largest model, batch or sequence that a machine trains, or the fewest nodes that train a model
+    Fit(fit::Arguments),
     /// Print the JSON Schema of scenario files, for editors
     Schema,
     /// Print the completions of a shell
@@ -185,6 +188,7 @@ fn perform(verb: Option<Verb>, printer: &Printer) -> Result<Exit, Trouble> {
         Some(Verb::List(arguments)) => list::list(&arguments, printer),
         Some(Verb::New(arguments)) => new::new(&arguments, printer),
         Some(Verb::Plan(arguments)) => plan::plan(&arguments, printer),
+        Some(Verb::Fit(arguments)) => fit::fit(&arguments, printer),
         Some(Verb::Schema) => printer.print(&scenarios::json_schema()),
         Some(Verb::Completions { shell }) => {
             let mut script = Vec::new();

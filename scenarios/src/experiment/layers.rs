@@ -36,6 +36,9 @@ pub(crate) struct Variant<'e> {
     named: &'e Named,
 }
 
+/// Values of a quantity that is asked for whose scenarios imply axes.
+const ENOUGH_VALUES: u64 = 64;
+
 /// How far the settings of a run are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Depth {
@@ -140,16 +143,35 @@ impl Layers {
     /// Fills in axes of a search whose values the scenarios of its variants imply, as far as those are
     /// right.
     pub(super) fn imply(&mut self, search: &mut Search, problems: &mut Vec<Problem>) {
-        let first = sweep::point(&self.axes, 0);
-        let scenario = |variant: &String| {
-            let tree = self.variant(variant).tree(&first, &[]);
+        let Self { settings, variants, overrides, .. } = &*self;
+        let is_set = |path: &str| overrides.iter().any(|change| change.path == path);
+        let is_written = |path: &str| {
+            let keys = paths::keys(path);
+            let written = iter::once(settings).chain(variants.values()).any(|node| node.at(&keys).is_some());
+            written || is_set(path)
+        };
+        let asked = search.extreme.as_ref().and_then(|extreme| extreme.beginning(is_written));
+        let mut implied = self.axes.clone();
+        let axes: Vec<Axis> = asked.iter().chain(&self.axes).cloned().collect();
+        let values = asked.as_ref().map_or(1, Axis::len).min(ENOUGH_VALUES);
+        let points = (0..values).map(|value| sweep::point(&axes, value * sweep::size(&self.axes)));
+        let points: Vec<Point> = points.collect();
+        let trees = |variant: &String| {
+            let variant = self.variant(variant);
+            points.iter().map(|point| variant.tree(point, &[])).collect::<Vec<_>>()
+        };
+        let trees: Vec<Node> = variants.keys().flat_map(trees).collect();
+        if let (Some(extreme), Some(tree)) = (&search.extreme, trees.first()) {
+            extreme.check_there(tree, problems);
+        }
+        let scenario = |tree: Node| {
             resolve(tree, &self.named, Depth::Settings, &mut Vec::new())
                 .map(|(resolved, _)| resolved.scenario)
         };
-        let scenarios: Vec<Scenario> = self.variants.keys().filter_map(scenario).collect();
+        let scenarios: Vec<Scenario> = trees.into_iter().filter_map(scenario).collect();
         search.check_inputs(&scenarios, problems);
-        let is_set = |path: &str| self.overrides.iter().any(|change| change.path == path);
-        search.fill(&mut self.axes, &scenarios, is_set, problems);
+        search.fill(&mut implied, &scenarios, is_set, is_written, problems);
+        self.axes = implied;
     }
 
     /// Every layer, and every swept or set value of one of the settings `about`.

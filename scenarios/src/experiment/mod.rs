@@ -26,6 +26,7 @@ pub(crate) mod sweep;
 mod traces;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use indexmap::IndexMap;
 
@@ -195,9 +196,18 @@ impl Experiment {
         sweep::size(&self.layers.axes)
     }
 
-    /// The number of [`points`](Self::points); none is made where no `where` leaves any out.
+    /// The number of [`points`](Self::points), of a search that asks for a quantity those of its
+    /// first value; none is made where no `where` leaves any out.
     pub fn count(&self) -> u64 {
+        if self.asks() {
+            return self.indices_in(0..self.size_of_value()).count() as u64;
+        }
         if self.conditions.is_empty() { self.size() } else { self.indices().count() as u64 }
+    }
+
+    /// True if a search asks for the largest or the fewest of a quantity.
+    pub fn asks(&self) -> bool {
+        self.search.as_ref().is_some_and(|search| search.extreme.is_some())
     }
 
     /// The points of the sweep that meet `where`, made one at a time; the last axis changes
@@ -208,10 +218,21 @@ impl Experiment {
 
     /// Indices of the points that meet `where`.
     pub(crate) fn indices(&self) -> impl Iterator<Item = u64> {
+        self.indices_in(0..self.size())
+    }
+
+    /// Points of each value of the quantity that a search asks for, before `where` leaves any out;
+    /// its axis is the first one.
+    pub(crate) fn size_of_value(&self) -> u64 {
+        sweep::size(self.layers.axes.get(1..).unwrap_or_default())
+    }
+
+    /// Those of a range.
+    pub(crate) fn indices_in(&self, range: Range<u64>) -> impl Iterator<Item = u64> {
         let Layers { axes, settings, .. } = &self.layers;
         let prepare = |condition: &Condition| condition.prepare(axes, settings);
         let conditions: Vec<Prepared> = self.conditions.iter().map(prepare).collect();
-        (0..self.size()).filter(move |&index| conditions.iter().all(|condition| condition.holds(index)))
+        range.filter(move |&index| conditions.iter().all(|condition| condition.holds(index)))
     }
 
     /// The scenario of `variant` at `point`.
@@ -257,6 +278,11 @@ impl Experiment {
 
     /// The point with these values, as results have them.
     pub(crate) fn point_of(&self, values: &IndexMap<String, String>) -> Option<Point> {
+        self.index_of(values).map(|index| self.point(index))
+    }
+
+    /// Its index.
+    pub(crate) fn index_of(&self, values: &IndexMap<String, String>) -> Option<u64> {
         let digit = |axis: &sweep::Axis| {
             (0..axis.len()).find(|&digit| {
                 let nodes = axis.value(digit);
@@ -267,7 +293,7 @@ impl Experiment {
         for axis in &self.layers.axes {
             index = index * axis.len() + digit(axis)?;
         }
-        Some(self.point(index))
+        Some(index)
     }
 
     /// Its axes.

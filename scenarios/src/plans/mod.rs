@@ -262,6 +262,14 @@ pub(crate) fn iterations(scenario: &Scenario) -> u32 {
     scenario.run.iterations.map_or(200, |count| count.get() as u32)
 }
 
+/// Parameters of a checked scenario's model; none of a profile or a trace.
+pub(crate) fn parameters(scenario: &Scenario) -> Option<u64> {
+    if let Some(model) = scenario.model.transformer() {
+        return Some(model.dimensions().parameters());
+    }
+    layered::read(scenario, scenario.model.layers()?).ok().map(|model| model.parameters())
+}
+
 /// Ranks of a checked scenario.
 pub(crate) fn ranks(scenario: &Scenario) -> u64 {
     let parallelism = &scenario.parallelism;

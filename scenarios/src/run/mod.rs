@@ -118,6 +118,11 @@ pub enum Refusal {
         /// The limit.
         limit: u64,
     },
+    /// Shards of a search for the last value of a quantity.
+    #[error(
+        "values of a quantity are searched one after the other, which no shards can: run the file as a whole"
+    )]
+    OneAfterTheOther,
     /// No run whose settings go together.
     #[error("{}", nothing_runs(reasons))]
     NothingRuns {

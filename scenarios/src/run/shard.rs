@@ -45,6 +45,9 @@ pub fn work(
     progress: &dyn Progress,
     journal: &dyn Journal,
 ) -> Result<Done, Refusal> {
+    if experiment.asks() {
+        return Err(Refusal::OneAfterTheOther);
+    }
     plan::plan_of(experiment, options, shard, &Sizing(progress))?;
     let variants = selected(experiment, options)?;
     let simulations = Simulations::new(experiment, options.seed, Some(journal));

@@ -63,6 +63,15 @@ fn with_references() -> Json {
             `parallelism: auto` and a list of `techniques` stand for several.",
         "type": "object",
     });
+    for (key, ends) in [("largest", "largest"), ("fewest", "smallest")] {
+        search["properties"][key] = json!({
+            "description": format!(
+                "Looks for the {ends} value of a setting with which a plan fits within the limits: \
+                 its name, or an axis as in `sweep` with values from the smallest on."
+            ),
+            "type": ["string", "object"],
+        });
+    }
     search["description"] = json!(format!(
         "A space of plans, at most {MAX_PLANS}, of which the best is looked for and proven; instead of `sweep`."
     ));

@@ -43,3 +43,46 @@ fn the_same_is_found_on_any_number_of_workers() {
     assert_eq!(alone, found(2));
     assert_eq!(alone, found(5));
 }
+
+#[test]
+fn the_last_value_that_fits_is_told_with_what_the_next_one_lacks() {
+    let sandbox = Sandbox::new("fit");
+    let few = "--set training.precision=fp32 --set software.attention=materialised";
+    assert_session!(
+        "fit",
+        sandbox.session(&[
+            "fit gpt2-medium 2xdgx-a100-40g --fewest gpus --global-batch 64 --print",
+            "fit gpt2-medium dgx-1v-16g --largest global-batch",
+            "fit gpt2-medium dgx-1v-16g --fewest gpus",
+            "fit gpt2-medium dgx-1v-17g",
+        ])
+    );
+    let file = "
+name: Longest sequence
+machine: { node: { name: dgx-1v-16g } }
+model: { transformer: { preset: gpt2-medium } }
+training: { micro_batch: 1, accumulate: 1, precision: fp16-mixed }
+search:
+  largest: { training.sequence: [1024, 2048, 4096, 8192, 16384, 32768, 65536] }
+  over: { parallelism.tensor: [1, 2], techniques: [recompute] }
+";
+    sandbox.write("fit.yaml", file);
+    assert_session!(
+        "fit-run",
+        sandbox.session(&["check fit.yaml", "run fit.yaml", "run fit.yaml --shard 1/2"])
+    );
+    let page = sandbox.read("out/fit/report.html");
+    assert!(
+        page.contains("Which value is the last that fits?") && page.contains("What do techniques change?")
+    );
+    let fit = |jobs: u32| {
+        let words = format!("fit gpt2-medium dgx-1v-16g --largest batch --sequence 512 {few} --format json");
+        sandbox
+            .run(&format!(
+                "{words} --set parallelism.sharding=none --set techniques.zero_infinity=none --jobs {jobs}"
+            ))
+            .out
+    };
+    let alone = fit(1);
+    assert!(alone.contains("\"extreme\"") && alone == fit(3));
+}

@@ -12,6 +12,7 @@ mod critical_path;
 mod described;
 mod effort;
 mod expectations;
+mod extremes;
 mod found;
 mod hostile;
 mod hosts;

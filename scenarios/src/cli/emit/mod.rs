@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use scenarios::Experiment;
 use scenarios::interchange::quoted;
-use scenarios::run::{Options, plan};
+use scenarios::run::{Options, Refusal, plan};
 use serde::Serialize;
 
 use super::Exit;
@@ -36,6 +36,9 @@ pub(super) fn emit(
     (cluster, shards): (Cluster, Option<u32>),
     printer: &Printer,
 ) -> Result<Exit, Trouble> {
+    if experiment.asks() {
+        return Err(Refusal::OneAfterTheOther.into());
+    }
     let plan = plan(experiment, options, &Bar::new(request.how.quiet, "runs"))?;
     let shards = shards.unwrap_or(match plan.searched {
         true => SHARDS,

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use workloads::model::transformer::Transformer as Dimensions;
 use workloads::passes::Techniques;
 
+use crate::experiment::sweep::Axis;
 use crate::plans;
-use crate::schema::{Count, Scenario, Transformer};
+use crate::schema::{Count, Machine, Scenario, Transformer};
 use crate::text::node::{Layer, Node, Value};
 use crate::text::source::{Mark, Sources};
 use crate::text::yaml;
@@ -24,6 +25,13 @@ pub(super) const PARALLELISM: [&str; 6] = [
 /// Layers of stages: one of those, too, where GPUs are of several kinds.
 pub(super) const STAGE_LAYERS: &str = "parallelism.stage_layers";
 const MICRO_BATCH: &str = "training.micro_batch";
+const GLOBAL_BATCH: &str = "training.global_batch";
+const SEQUENCE: &str = "training.sequence";
+const LAYERS: &str = "model.transformer.layers";
+const NODES: &str = "machine.cluster.count";
+const PIPELINE: &str = "parallelism.pipeline";
+/// Settings of which the largest or the fewest may be asked for without a list of values.
+pub(super) const QUANTITIES: [&str; 5] = [LAYERS, SEQUENCE, MICRO_BATCH, GLOBAL_BATCH, NODES];
 const CONTEXT: &str = "parallelism.context";
 const TECHNIQUES: &str = "techniques.";
 
@@ -31,6 +39,12 @@ const TECHNIQUES: &str = "techniques.";
 const MICRO_BATCH_MAX: u64 = 64;
 /// Tokens of the shortest part of a sequence on a rank.
 const PART_LEAST: u64 = 1024;
+/// Tokens that sequences of a model are multiples of, while the longest is looked for.
+const SEQUENCE_STEP: u64 = 1024;
+/// Stages that layers of a model are multiples of at most, while the largest is looked for.
+const STAGES_MAX: u64 = 8;
+/// Values of a quantity of which the last is looked for.
+const VALUES_MAX: u64 = 4096;
 /// Chunks of the model that a stage has at most in what is tried.
 const CHUNKS_MAX: u64 = 8;
 
@@ -87,6 +101,64 @@ pub(super) fn values(path: &str, scenarios: &[Scenario], mark: Mark) -> Vec<Node
             numbers.into_iter().map(|number| node(Value::Integer(number.into()))).collect()
         }
     }
+}
+
+/// Values of a quantity that a scenario implies, in order, beside the axes of a space; none where it
+/// has no such quantity. `is_written` tells of settings whether the file says them.
+pub(super) fn quantity(
+    path: &str,
+    scenario: &Scenario,
+    axes: &[Axis],
+    is_written: impl Fn(&str) -> bool,
+) -> Vec<u64> {
+    let multiples = |step: u64| (1..=VALUES_MAX).map(|number| number * step).collect();
+    let Some(sizes) = Sizes::of(scenario) else { return Vec::new() };
+    match path {
+        LAYERS => {
+            let layers = multiples(stages(scenario, axes));
+            if sizes.model.is_some() { below(layers, VALUES_MAX) } else { Vec::new() }
+        }
+        SEQUENCE => multiples(SEQUENCE_STEP),
+        MICRO_BATCH if is_written(GLOBAL_BATCH) => sizes.batch.map_or_else(Vec::new, divisors),
+        MICRO_BATCH => multiples(1),
+        GLOBAL_BATCH => multiples(sizes.gpus),
+        NODES => match &scenario.machine {
+            Some(Machine::Cluster(cluster)) => below(multiples(1), cluster.count.get()),
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// The least value of a quantity that scenarios can do without until it is asked for.
+pub(super) fn least(path: &str) -> Option<u64> {
+    match path {
+        SEQUENCE => Some(SEQUENCE_STEP),
+        MICRO_BATCH => Some(1),
+        _ => None,
+    }
+}
+
+fn below(mut numbers: Vec<u64>, most: u64) -> Vec<u64> {
+    numbers.retain(|number| *number <= most);
+    numbers
+}
+
+/// Stages that layers are multiples of, so that no number of them keeps a plan out.
+fn stages(scenario: &Scenario, axes: &[Axis]) -> u64 {
+    let axis = axes.iter().find(|axis| axis.paths[..] == [PIPELINE]);
+    let count = |node: Node| match node.value {
+        Value::Integer(stages) => u64::try_from(stages).ok(),
+        _ => None,
+    };
+    let Some(axis) = axis else { return scenario.stages() as u64 };
+    let counts = (0..axis.len()).flat_map(|digit| axis.value(digit)).filter_map(count);
+    counts.filter(|stages| (1..=STAGES_MAX).contains(stages)).max().unwrap_or(1)
+}
+
+/// True of a setting of which the largest or the fewest may be asked for without values.
+pub(super) fn is_quantity(path: &str) -> bool {
+    QUANTITIES.contains(&path)
 }
 
 /// A value as it would be written in a file.

@@ -69,6 +69,12 @@ impl Limit {
         Ok(Self { figure, at_most, bound: bound.value, text: text.trim().to_owned() })
     }
 
+    /// Most time of a step that it allows (s), where it limits that.
+    pub(crate) fn most_step_time(&self) -> Option<f64> {
+        let of_step = matches!(self.figure, Limited::Metric(Metric::StepTimeS)) && self.at_most;
+        of_step.then_some(self.bound)
+    }
+
     /// True if a run of a plan on so many GPUs keeps it; a figure that it does not have is not kept.
     pub(crate) fn holds(&self, run: &RunSummary, gpus: u64) -> bool {
         let value = match self.figure {

@@ -4,6 +4,7 @@
 //! ([`auto`]). Plans are points of these axes. They are not all simulated, so there may be more.
 
 mod auto;
+mod extreme;
 mod limit;
 mod objective;
 
@@ -18,6 +19,7 @@ use crate::text::node::{Entry, Map, Node, Value, shorten};
 use crate::text::problem::Problem;
 use crate::text::source::Mark;
 
+pub(crate) use extreme::Extreme;
 pub(crate) use limit::Limit;
 pub use objective::Objective;
 pub(crate) use objective::{OBJECTIVES_MAX, Objectives};
@@ -34,6 +36,8 @@ const OVER: &str = "over";
 pub struct Search {
     pub(crate) settings: Settings,
     pub(crate) limits: Vec<Limit>,
+    /// The quantity that is asked for; its axis is the first one. `None`: the best plan is.
+    pub(crate) extreme: Option<Extreme>,
     /// Place of the objective.
     objective: Mark,
     /// Axes whose values the scenario implies, in the order of the file.
@@ -93,20 +97,24 @@ pub(super) fn read(node: &Node, problems: &mut Vec<Problem>) -> Option<(Vec<Axis
     };
     let mut beside = map.clone();
     let over = beside.shift_remove(OVER);
+    let extreme = extreme::read(&mut beside, problems);
+    let asks = extreme::KEYS.iter().any(|key| map.contains_key(*key));
     let schema = document::of::<Settings>();
     let beside = Node::new(node.mark, Value::Map(beside));
     let settings: Settings = decode(&beside, Shape::of(&schema), "search", problems)?.value;
     let limits = beside.at(&["subject_to"]).map_or_else(Vec::new, |node| limit::read(node, problems));
     let objective = beside.nearest_mark(&["minimise"]);
-    let mut search = Search { settings, limits, objective, implied: Vec::new() };
+    let mut search = Search { settings, limits, extreme, objective, implied: Vec::new() };
     let axes = match over.as_ref().map(|entry| &entry.node) {
         Some(Node { value: Value::Map(over), .. }) if !over.is_empty() => search.axes(over, problems),
+        None if asks => Vec::new(),
         other => {
             let mark = other.map_or(node.mark, |node| node.mark);
             problems.push(Problem::new(mark, "`search` has no axes to search over").help(EXAMPLE));
             Vec::new()
         }
     };
+    search.check_extreme(&axes, problems);
     Some((axes, search))
 }
 
@@ -117,6 +125,39 @@ impl Search {
     /// Time after which it ends with what it has found (ns).
     pub fn budget_ns(&self) -> Option<u64> {
         self.settings.budget.map(|budget| budget.picoseconds() / 1000)
+    }
+
+    /// Most of the first objective that limits allow.
+    pub(crate) fn most_objective(&self) -> f64 {
+        let of_time = self.settings.minimise.all().first() == Some(&Objective::StepTime);
+        let limits = self.limits.iter().filter(|_| of_time).filter_map(Limit::most_step_time);
+        limits.fold(f64::INFINITY, f64::min)
+    }
+
+    /// A search for any plan that fits: those that hold least are tried first, where time is limited
+    /// those that take least.
+    pub(crate) fn for_any(&self) -> Self {
+        let is_timed = self.limits.iter().any(|limit| limit.most_step_time().is_some());
+        let objective = if is_timed { Objective::StepTime } else { Objective::PeakMemory };
+        let minimise = Objectives::one(objective);
+        Self { settings: Settings { minimise, ..self.settings.clone() }, ..self.clone() }
+    }
+
+    /// Reports what does not go with a quantity that is asked for, beside these axes.
+    fn check_extreme(&self, axes: &[Axis], problems: &mut Vec<Problem>) {
+        let Some(extreme) = &self.extreme else { return };
+        let written = axes.iter().flat_map(|axis| axis.paths.iter().map(|path| (path.as_str(), axis.mark())));
+        let implied = self.implied.iter().map(|implied| (implied.path.as_str(), implied.mark));
+        extreme.check_over(written.chain(implied), problems);
+        if self.settings.minimise.is_front() {
+            problems.push(
+                Problem::new(
+                    self.objective,
+                    format!("`{}` asks for one plan, not for a front", extreme.wanted),
+                )
+                .help("minimise one objective: the best plan by it is told of the value that is found"),
+            );
+        }
     }
 
     /// The axes that are written out; the others are noted with their places.
@@ -203,18 +244,20 @@ impl Search {
     }
 
     /// Fills in the axes that `scenarios` imply, all values of any of them; paths that are set
-    /// otherwise are left out.
+    /// otherwise are left out. That of the quantity that is asked for comes first.
     pub(super) fn fill(
         &mut self,
         axes: &mut Vec<Axis>,
         scenarios: &[Scenario],
         is_set: impl Fn(&str) -> bool,
+        is_written: impl Fn(&str) -> bool,
         problems: &mut Vec<Problem>,
     ) {
         // From behind, so that places before stay right.
+        let is_asked = |path: &String| self.extreme.as_ref().is_some_and(|it| it.paths.contains(path));
         for Implied { path, mark, place, if_mixed } in std::mem::take(&mut self.implied).into_iter().rev() {
-            let is_left_out = if_mixed && !auto::is_mixed(scenarios);
-            if is_left_out || is_set(&path) || axes.iter().any(|axis| axis.paths.contains(&path)) {
+            let is_left_out = if_mixed && !auto::is_mixed(scenarios) || is_set(&path) || is_asked(&path);
+            if is_left_out || axes.iter().any(|axis| axis.paths.contains(&path)) {
                 continue;
             }
             let values = auto::values(&path, scenarios, mark);
@@ -227,6 +270,11 @@ impl Search {
             }
         }
         check_size(axes, problems);
+        let Some(extreme) = &self.extreme else { return };
+        extreme.check_free(is_set, problems);
+        if let Some(axis) = extreme.axis(scenarios, axes, is_written, problems) {
+            axes.insert(0, axis);
+        }
     }
 }
 

@@ -36,6 +36,10 @@ pub(crate) const OBJECTIVES_MAX: usize = 4;
 pub(crate) struct Objectives(Vec<Objective>);
 
 impl Objectives {
+    pub(crate) fn one(objective: Objective) -> Self {
+        Self(vec![objective])
+    }
+
     /// In the order of the file.
     pub(crate) fn all(&self) -> &[Objective] {
         &self.0

@@ -30,7 +30,7 @@ pub(super) fn alternatives(
         let other = Alternative { name: format!("variant {variant}"), ..Alternative::default() };
         all.push(told(hunt.space, best, other, found)?);
     }
-    for (axis, name) in used(hunt.space, place) {
+    for (axis, name) in used(hunt.space.experiment.axes(), &hunt.space.digits(place)) {
         let space = hunt.space;
         let plain = move |place: Place| is_plain(&space.experiment.axes()[axis], space.digits(place)[axis]);
         let found = hunt.part(Box::new(plain))?;
@@ -41,9 +41,10 @@ pub(super) fn alternatives(
     Ok(all)
 }
 
-/// Axes whose techniques a plan uses and may do without, with their names.
-fn used(space: &Space<'_>, place: Place) -> Vec<(usize, String)> {
-    let axes = space.experiment.axes().iter().zip(space.digits(place)).enumerate();
+/// Numbers of the axes whose techniques a plan with these digits uses and may do without, with their
+/// names.
+pub(super) fn used(axes: &[Axis], digits: &[u64]) -> Vec<(usize, String)> {
+    let axes = axes.iter().zip(digits.iter().copied()).enumerate();
     let used = |(number, (axis, digit)): (usize, (&Axis, u64))| {
         let [path] = &axis.paths[..] else { return None };
         let may_be_plain = (0..axis.len()).any(|digit| is_plain(axis, digit));
@@ -53,7 +54,7 @@ fn used(space: &Space<'_>, place: Place) -> Vec<(usize, String)> {
     axes.filter_map(used).collect()
 }
 
-fn is_plain(axis: &Axis, digit: u64) -> bool {
+pub(super) fn is_plain(axis: &Axis, digit: u64) -> bool {
     axis.value(digit).iter().all(|node| PLAIN.contains(&node.value.plain().as_str()))
 }
 

@@ -20,20 +20,23 @@ pub(super) struct Best {
     gap: f64,
     /// Plans that are kept by one objective. `None`: all that no other beats in all objectives.
     keep: Option<usize>,
+    /// Most of the first objective that limits allow.
+    most: f64,
     pub(super) found: Vec<Found>,
 }
 
 impl Best {
-    pub(super) fn new(gap: f64, keep: Option<usize>) -> Self {
-        Self { gap, keep, found: Vec::new() }
+    pub(super) fn new(gap: f64, keep: Option<usize>, most: f64) -> Self {
+        Self { gap, keep, most, found: Vec::new() }
     }
 
-    /// True if no plan of this bound is better by more than the gap than one that was found.
+    /// True if no plan of this bound is better by more than the gap than one that was found, or none
+    /// keeps the limits.
     pub(super) fn proves(&self, bound: &Figures) -> bool {
         let within = |found: &Found| {
             found.figures.iter().zip(bound).all(|(found, bound)| bound * (1.0 + self.gap) >= *found)
         };
-        self.found.iter().any(within)
+        bound[0] > self.most || self.found.iter().any(within)
     }
 
     /// True if what is proven of a bound is so of all larger ones, in the order of bounds.
@@ -79,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_front_has_what_no_other_plan_beats_in_all() {
-        let mut best = Best::new(0.0, None);
+        let mut best = Best::new(0.0, None, f64::INFINITY);
         let plans = [[2.0, 2.0], [1.0, 3.0], [3.0, 1.0], [2.0, 3.0], [1.5, 2.0], [3.0, 1.0]];
         plans.into_iter().enumerate().for_each(|(member, plan)| best.add(found(plan, member)));
         assert_eq!(members(&best), [1, 4, 2]);
@@ -90,11 +93,13 @@ mod tests {
 
     #[test]
     fn by_one_objective_the_first_few_are_kept() {
-        let mut best = Best::new(0.1, Some(2));
+        let mut best = Best::new(0.1, Some(2), 3.5);
         for (member, time) in [3.0, 1.0, 2.0, 1.0].into_iter().enumerate() {
             best.add(found([time, 0.0], member));
         }
         assert_eq!(members(&best), [1, 3]);
         assert!(best.proves(&[0.95, 0.0, 0.0, 0.0]) && !best.proves(&[0.9, 0.0, 0.0, 0.0]));
+        let none = Best::new(0.1, Some(2), 3.5);
+        assert!(none.proves(&[3.6, 0.0, 0.0, 0.0]) && !none.proves(&[3.5, 0.0, 0.0, 0.0]));
     }
 }

@@ -48,11 +48,15 @@ pub(super) struct Split {
     reordered: Option<bool>,
 }
 
-/// All points of a space by the work of a micro-batch.
-pub(super) fn groups(experiment: &Experiment, variants: usize) -> Vec<Group> {
+/// Points of a space, of these indices, by the work of a micro-batch.
+pub(super) fn groups(
+    experiment: &Experiment,
+    indices: impl Iterator<Item = u64>,
+    variants: usize,
+) -> Vec<Group> {
     let axes = experiment.axes();
     let mut members: BTreeMap<Vec<u64>, Vec<(u64, Split)>> = BTreeMap::new();
-    for index in experiment.indices() {
+    for index in indices {
         let digits: Vec<(&Axis, u64)> = axes.iter().zip(digits(axes, index)).collect();
         let changes_operators = |axis: &Axis| !axis.paths.iter().all(|path| splits(path));
         let key = digits.iter().filter(|(axis, _)| changes_operators(axis)).map(|(_, digit)| *digit);

@@ -37,6 +37,8 @@ pub(super) struct Hunt<'s> {
     least_short: Option<(u64, Place)>,
     /// Some plans of the space, while the best of these alone is looked for.
     part: Option<Part<'s>>,
+    /// True if any plan that fits ends it.
+    any: bool,
 }
 
 struct Part<'s> {
@@ -51,7 +53,7 @@ impl<'s> Hunt<'s> {
         let open = |group| Reverse(Open { bound: Figures::default(), what: What::Group((group, 0)) });
         Self {
             space,
-            best: Best::new(settings.gap.as_f64(), keep),
+            best: Best::new(settings.gap.as_f64(), keep, space.search.most_objective()),
             options,
             progress,
             open: (0..space.groups.len()).map(open).collect(),
@@ -61,7 +63,17 @@ impl<'s> Hunt<'s> {
             seen: BTreeSet::new(),
             least_short: None,
             part: None,
+            any: false,
         }
+    }
+
+    /// Finds a plan that fits and keeps the limits, unless it is stopped before.
+    ///
+    /// # Errors
+    /// A mistake in foretrain.
+    pub(super) fn any(&mut self) -> Result<(), Refusal> {
+        self.any = true;
+        self.whole()
     }
 
     /// Finds the best plans of the space, unless it is stopped before.
@@ -82,7 +94,8 @@ impl<'s> Hunt<'s> {
         &mut self,
         holds: Box<dyn Fn(Place) -> bool + 's>,
     ) -> Result<Option<Option<Found>>, Refusal> {
-        let mut best = Best::new(self.space.search.settings.gap.as_f64(), Some(1));
+        let search = self.space.search;
+        let mut best = Best::new(search.settings.gap.as_f64(), Some(1), search.most_objective());
         let fit = self.fit.iter().filter(|(_, place)| holds(*place));
         fit.for_each(|&(figures, place)| best.add(Found { figures, place, run: None }));
         self.part = Some(Part { holds, best });
@@ -112,7 +125,8 @@ impl<'s> Hunt<'s> {
             if self.progress.stop() {
                 break false;
             }
-            let round = self.round();
+            let found = self.any && !self.best.found.is_empty();
+            let round = if found { Vec::new() } else { self.round() };
             if round.is_empty() {
                 break true;
             }
@@ -208,7 +222,8 @@ impl<'s> Hunt<'s> {
     ) {
         let Some(run) = run.filter(|run| run.step_time().is_some()) else {
             self.tally.did_not_fit += 1;
-            self.least_short.get_or_insert((0, place));
+            // It lacks no byte that is known before a simulation: none is closer.
+            self.least_short = self.least_short.filter(|(bytes, _)| *bytes == 0).or(Some((0, place)));
             return;
         };
         self.tally.fit += 1;

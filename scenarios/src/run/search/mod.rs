@@ -13,6 +13,8 @@
 
 mod alternatives;
 mod best;
+mod boundary;
+mod extreme;
 mod goal;
 mod group;
 mod hunt;
@@ -28,11 +30,12 @@ use super::journal::Simulations;
 use super::{Done, Options, Progress, Refusal, Shard};
 use crate::experiment::{Experiment, Search};
 
+use extreme::Quest;
 use hunt::Hunt;
 use space::Space;
 
-/// The best plans of a space, the best first, and the proof. Where none fits, the one that lacks
-/// least.
+/// The best plans of a space, the best first, and the proof, where a quantity is asked for with the
+/// last value of it that fits. Where none fits, the one that lacks least.
 ///
 /// # Errors
 /// A mistake in foretrain.
@@ -44,10 +47,24 @@ pub(super) fn best(
     simulations: &Simulations<'_>,
     progress: &dyn Progress,
 ) -> Result<(Vec<RunSummary>, SearchProof), Refusal> {
-    let space = Space::new(experiment, search, variants, (simulations, Shard::WHOLE));
-    let mut hunt = Hunt::new(&space, options, progress);
+    let best = |space: &Space<'_>| best_of(space, options, progress);
+    match &search.extreme {
+        Some(extreme) => {
+            let quest = Quest::new(experiment, search, variants, options, (simulations, progress));
+            quest.last(extreme.wanted, best)
+        }
+        None => best(&Space::new(experiment, search, variants, (simulations, Shard::WHOLE))),
+    }
+}
+
+fn best_of(
+    space: &Space<'_>,
+    options: &Options,
+    progress: &dyn Progress,
+) -> Result<(Vec<RunSummary>, SearchProof), Refusal> {
+    let mut hunt = Hunt::new(space, options, progress);
     hunt.whole()?;
-    let settings = &search.settings;
+    let settings = &space.search.settings;
     let best = hunt.best_run().filter(|_| settings.alternatives && !settings.minimise.is_front());
     let Some((place, best)) = best else { return hunt.end() };
     let alternatives = alternatives::alternatives(&mut hunt, (place, &best))?;

@@ -58,10 +58,22 @@ impl<'e> Space<'e> {
         variants: &'e [&'e str],
         (simulations, shard): (&'e Simulations<'e>, Shard),
     ) -> Self {
+        let whole = Self::among(experiment, search, variants, simulations, experiment.indices());
+        Self { groups: shard.of(whole.groups.into_iter()).collect(), ..whole }
+    }
+
+    /// Plans of an experiment at points of these indices.
+    pub(super) fn among(
+        experiment: &'e Experiment,
+        search: &'e Search,
+        variants: &'e [&'e str],
+        simulations: &'e Simulations<'e>,
+        indices: impl Iterator<Item = u64>,
+    ) -> Self {
         Self {
             experiment,
             search,
-            groups: shard.of(groups(experiment, variants.len()).into_iter()).collect(),
+            groups: groups(experiment, indices, variants.len()),
             variants,
             merged: variants.iter().map(|name| experiment.variant(name)).collect(),
             simulations,

@@ -1,0 +1,145 @@
+//! `foretrain fit`: the largest model, batch or sequence that a machine trains, or the fewest nodes that train a model.
+
+use std::io::{self, Read};
+
+use clap::ValueEnum;
+use scenarios::best_plan::{Asked, BestPlan, LastFit};
+use scenarios::{Experiment, Opened, load};
+
+use super::Exit;
+use super::input::{self, Changes};
+use super::printer::Printer;
+use super::progress;
+use super::request::{How, Request};
+use super::run::{command, simulate};
+use super::trouble::Trouble;
+
+/// What is asked for, of which model and machine.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// A published model (`foretrain list models`), or a Hugging Face config.json
+    model: String,
+    /// Nodes of the machine (`foretrain list machines`): `dgx-h100`, or `8xdgx-h100` for several
+    machine: String,
+    /// The quantity whose largest value that fits is looked for
+    #[arg(long, value_enum, default_value_t = Largest::Model, conflicts_with = "fewest")]
+    largest: Largest,
+    /// The quantity whose fewest that do are looked for
+    #[arg(long, value_enum)]
+    fewest: Option<Fewest>,
+    /// Most time of a step, such as `20 s`
+    #[arg(long, value_name = "TIME")]
+    within: Option<String>,
+    /// Network between the nodes (`foretrain list fabrics`)
+    #[arg(long, value_name = "NAME")]
+    fabric: Option<String>,
+    /// Sequences of a step, where they are not what is asked for
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    global_batch: Option<u64>,
+    /// Tokens of a sequence, where they are not what is asked for
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
+    sequence: Option<u64>,
+    /// Print the scenario that would be run, and simulate nothing
+    #[arg(long)]
+    print: bool,
+    #[command(flatten)]
+    changes: Changes,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Quantities that may be as large as fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Largest {
+    /// Layers of the model, as wide as they are
+    Model,
+    /// Tokens of a sequence
+    Sequence,
+    /// Sequences that a GPU works on at a time
+    Batch,
+    /// Sequences of a step, for which `--within` is needed
+    GlobalBatch,
+}
+
+/// Quantities that may be as few as do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Fewest {
+    /// GPUs, in nodes of the machine
+    Gpus,
+}
+
+/// Name of the scenario among files that are read.
+const SCENARIO: &str = "<fit>";
+
+/// Writes the scenario, and runs it unless it is only to be printed.
+pub(super) fn fit(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    progress::catch_interrupts();
+    asked(arguments, printer).or_else(|trouble| Ok(trouble.report(printer, arguments.how.problems_as())))
+}
+
+fn asked(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    let Arguments { model, machine, changes, how, .. } = arguments;
+    let text = arguments.last_fit().scenario().map_err(Trouble::Mistake)?;
+    if arguments.print {
+        return printer.print(&text);
+    }
+    let experiment = read(&text, changes)?;
+    let folder = input::folder_name(&format!("fit-{model}-{machine}").replace(['.', '/'], "-"));
+    let request = Request { file: SCENARIO, folder, changes, how };
+    let mut options = request.options();
+    options.reproduce = command(arguments.words().into_iter());
+    let journal = request.journal(&experiment, printer);
+    simulate(&experiment, &options, &request, journal, printer)
+}
+
+/// Reads a text as a scenario beside the files of this machine.
+fn read(text: &str, changes: &Changes) -> Result<Experiment, Trouble> {
+    let files = Opened(|path: &str| -> io::Result<Box<dyn Read>> {
+        match path {
+            SCENARIO => Ok(Box::new(io::Cursor::new(text.to_owned()))),
+            path => Ok(Box::new(std::fs::File::open(path)?)),
+        }
+    });
+    Ok(load(&files, SCENARIO, &changes.set)?)
+}
+
+impl Arguments {
+    fn last_fit(&self) -> LastFit<'_> {
+        let Self { model, machine, fabric, global_batch, sequence, .. } = self;
+        let plan = BestPlan {
+            model,
+            machine,
+            fabric: fabric.as_deref(),
+            global_batch: *global_batch,
+            sequence: *sequence,
+        };
+        let asked = match (self.fewest, self.largest) {
+            (Some(Fewest::Gpus), _) => Asked::FewestNodes,
+            (None, Largest::Model) => Asked::LargestModel,
+            (None, Largest::Sequence) => Asked::LargestSequence,
+            (None, Largest::Batch) => Asked::LargestMicroBatch,
+            (None, Largest::GlobalBatch) => Asked::LargestGlobalBatch,
+        };
+        LastFit { plan, asked, within: self.within.as_deref() }
+    }
+
+    /// Words of a command with the same results.
+    fn words(&self) -> Vec<String> {
+        let quantity = match self.fewest {
+            Some(fewest) => Some(("--fewest", fewest.to_possible_value())),
+            None => Some(("--largest", self.largest.to_possible_value())),
+        };
+        let quantity = quantity.and_then(|(flag, value)| Some((flag, value?.get_name().to_owned())));
+        let others = [
+            quantity,
+            self.within.clone().map(|value| ("--within", value)),
+            self.fabric.clone().map(|value| ("--fabric", value)),
+            self.global_batch.map(|value| ("--global-batch", value.to_string())),
+            self.sequence.map(|value| ("--sequence", value.to_string())),
+        ];
+        let mut words = ["fit", &self.model, &self.machine].map(str::to_owned).to_vec();
+        words.extend(others.into_iter().flatten().flat_map(|(flag, value)| [flag.to_owned(), value]));
+        words.extend(self.changes.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()]));
+        words
+    }
+}
