@@ -9,7 +9,8 @@
 //! ```
 //!
 //! whatever the w are: the right side is where all stages would take as long. Where chunks or
-//! schedules make fill and drain shorter T >= m W / p.
+//! schedules make fill and drain shorter T >= m W / p. W is sketched from the blocks of a model
+//! (`workloads::plan::sketch_on`); on GPUs of several kinds it hangs on which of them stages have.
 
 use std::collections::BTreeMap;
 
