@@ -283,4 +283,38 @@ mod tests {
         assert!(TunedPlans::new(criterion, vec![plan(3, 0.01)]).passed());
         assert!(!TunedPlans::new(criterion, Vec::new()).passed());
     }
+
+    #[test]
+    fn a_plan_that_is_behind_says_in_what() {
+        let criterion = Criterion { kept: 10, among_the_best: 0.7, behind_at_most: 0.05, within_that: 0.8 };
+        let term = Some(Term { cause: "pipeline bubble".to_owned(), share: 0.053 });
+        let behind = TunedPlan {
+            searched: plan(11, 0.06).searched.map(|it| Searched { term, ..it }),
+            ..plan(11, 0.06)
+        };
+        let refused = TunedPlan {
+            predicted: None,
+            refused: Some("no room".to_owned()),
+            searched: None,
+            ..plan(1, 0.0)
+        };
+        let left_out = LeftOut {
+            place: "x.csv:5".to_owned(),
+            inputs: IndexMap::from([("model".to_owned(), "a hybrid".to_owned())]),
+            reason: "layers of Mamba-2".to_owned(),
+        };
+        let found =
+            TunedPlans { left_out: vec![left_out], ..TunedPlans::new(criterion, vec![behind, refused]) };
+        let mut text = Vec::new();
+        write(&mut text, &found, Style { colour: false }).expect("a table");
+        let text = String::from_utf8(text).expect("UTF-8");
+        for words in
+            ["> 10", "+6.0 %", "pipeline bubble +5.3 %", "no room", "a hybrid, x.csv:5: layers of Mamba-2"]
+        {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        let mut rows = Vec::new();
+        csv(&mut rows, &found).expect("rows");
+        assert_eq!(String::from_utf8(rows).expect("UTF-8").lines().count(), 4);
+    }
 }

@@ -137,6 +137,11 @@ pub fn import(target: Target, given: Given<'_>, options: &Options<'_>) -> Result
     }
     reading.set(&mut sources);
     reading.needed();
+    if target.form == Form::Yaml && matches!(given, Given::Words(_)) {
+        let because = "overrides alone: keys beside them are as by default, not as a recipe has them";
+        let (setting, value) = ("the recipe".to_owned(), None);
+        reading.assumed.insert(0, Assumed { setting, value, because: because.to_owned() });
+    }
     if let Some(place) = branch {
         let place = sources.locate(place);
         let because = format!("{place}: conditions are not evaluated, every branch is read in order");

@@ -120,11 +120,12 @@ fn uneven(settings: Lookup<'_>) -> Option<Json> {
     let stages = setting(settings, "parallelism.pipeline").unwrap_or(1).max(1);
     let chunks = setting(settings, "@model.virtual_pipeline_model_parallel_size").unwrap_or(1).max(1);
     let parts = stages.checked_mul(chunks).filter(|parts| *parts <= PARTS_MAX)?;
-    let layers = setting(settings, "model.transformer.layers")?;
+    let of_preset = || conversions::preset(settings).map(|model| u64::from(model.layers));
+    let layers = setting(settings, "model.transformer.layers").or_else(of_preset)?;
     let ends = Ends::of(settings)?;
     // An end with a number of its own holds that many; the embedding and the loss count as a layer.
     let fixed = [ends.first, ends.last].into_iter().flatten().try_fold(0_u64, u64::checked_add)?;
-    let stages_left = stages - [ends.first, ends.last].iter().flatten().count() as u64;
+    let stages_left = stages.checked_sub([ends.first, ends.last].iter().flatten().count() as u64)?;
     let middle = stages_left.checked_mul(chunks).filter(|parts| *parts > 0)?;
     let counted = layers.checked_sub(fixed)?.checked_add(ends.embedding + ends.loss)?;
     let each = counted.is_multiple_of(middle).then_some(counted / middle)?;
@@ -201,6 +202,8 @@ mod tests {
         let first = json!({ "num_layers_in_first_pipeline_stage": 14 });
         assert_eq!(of(first), Some(json!([14, 16, 16, 16, 16, 16, 16, 16])));
         assert_eq!(of(json!({ "num_layers_in_last_pipeline_stage": 13 })), None);
+        let both = json!({ "num_layers_in_first_pipeline_stage": 1, "num_layers_in_last_pipeline_stage": 1 });
+        assert!(uneven(&|path: &str| both.get(path.strip_prefix("@model.")?).cloned()).is_none());
         assert_eq!(of(json!({})), None);
     }
 
