@@ -21,6 +21,7 @@ use super::alternatives::{is_plain, used};
 use super::boundary::{Answer, Boundary, boundary};
 use super::hunt::Hunt;
 use super::space::Space;
+use crate::experiment::search;
 use crate::experiment::sweep::digits;
 use crate::experiment::{Experiment, Search};
 use crate::plans;
@@ -309,7 +310,7 @@ impl<'e> Quest<'e> {
 
     /// Number of a value on its axis, of its place in the order in which plans fit ever less.
     fn digit(&self, place: u64) -> u64 {
-        match self.search.extreme.as_ref().is_some_and(|extreme| extreme.is_fewest()) {
+        match self.search.extreme.as_ref().is_some_and(search::Extreme::is_fewest) {
             true => self.experiment.axes()[QUANTITY].len() - 1 - place,
             false => place,
         }
