@@ -150,14 +150,17 @@ impl LastFit<'_> {
         // A step of one micro-batch on each copy: its batch hangs on how many copies there are.
         let one = "  accumulate: 1\n".to_owned();
         let (quantity, training) = match self.asked {
-            Asked::LargestModel => ("largest: model.transformer.layers", [sequence, batch]),
+            // The largest model leaves no room for more than one sequence.
+            Asked::LargestModel => {
+                ("largest: model.transformer.layers", [sequence, batch + "  micro_batch: 1\n"])
+            }
             Asked::LargestSequence => ("largest: training.sequence", ["  micro_batch: 1\n".to_owned(), one]),
             Asked::LargestMicroBatch => ("largest: training.micro_batch", [sequence, one]),
             Asked::LargestGlobalBatch => ("largest: training.global_batch", [sequence, String::new()]),
             Asked::FewestNodes => ("fewest: machine.cluster.count", [sequence, batch]),
         };
-        let is_of_sizes = matches!(self.asked, Asked::LargestSequence | Asked::LargestMicroBatch);
-        let micro_batch = if is_of_sizes { "" } else { "    training.micro_batch: [1, 2, 4]\n" };
+        let is_searched = matches!(self.asked, Asked::LargestGlobalBatch | Asked::FewestNodes);
+        let micro_batch = if is_searched { "    training.micro_batch: [1, 2, 4]\n" } else { "" };
         let limit = self
             .within
             .map(|time| format!("  subject_to: [{}]\n", serde_json::json!(format!("step_time <= {time}"))));

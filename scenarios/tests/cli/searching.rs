@@ -60,7 +60,7 @@ fn the_last_value_that_fits_is_told_with_what_the_next_one_lacks() {
     let file = "
 name: Longest sequence
 machine: { node: { name: dgx-1v-16g } }
-model: { transformer: { preset: gpt2-medium } }
+model: { transformer: { layers: 24, hidden: 1024, heads: 16, vocabulary: 50257, max_positions: 32768 } }
 training: { micro_batch: 1, accumulate: 1, precision: fp16-mixed }
 search:
   largest: { training.sequence: [1024, 2048, 4096, 8192, 16384, 32768, 65536] }
@@ -69,7 +69,12 @@ search:
     sandbox.write("fit.yaml", file);
     assert_session!(
         "fit-run",
-        sandbox.session(&["check fit.yaml", "run fit.yaml", "run fit.yaml --shard 1/2"])
+        sandbox.session(&[
+            "check fit.yaml",
+            "run fit.yaml",
+            "run fit.yaml --shard 1/2",
+            "run fit.yaml --set training.sequence=2048",
+        ])
     );
     let page = sandbox.read("out/fit/report.html");
     assert!(

@@ -121,7 +121,7 @@ impl Extreme {
         }
     }
 
-    /// An axis with which scenarios can be read before they imply its values. `None`: they can without.
+    /// An axis with which scenarios can be read before they imply its values. `None`: they can already.
     pub(crate) fn beginning(&self, is_written: impl Fn(&str) -> bool) -> Option<Axis> {
         let path = &self.paths[0];
         let least = || auto::least(path).filter(|_| !is_written(path));
@@ -171,9 +171,9 @@ impl Extreme {
         }
     }
 
-    /// Reports settings that a scenario does not have, of which the settings are a tree.
+    /// Reports settings with written values that a scenario does not have, whose settings are a tree.
     pub(crate) fn check_there(&self, tree: &Node, problems: &mut Vec<Problem>) {
-        for path in &self.paths {
+        for path in self.written.iter().flat_map(|axis| &axis.paths) {
             if !paths::leads_through(&paths::keys(path), tree) {
                 problems.push(
                     Problem::new(self.mark, format!("the scenario has no `{path}` whose value could change"))

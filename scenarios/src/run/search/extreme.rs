@@ -21,6 +21,7 @@ use super::alternatives::{is_plain, used};
 use super::boundary::{Answer, Boundary, boundary};
 use super::hunt::Hunt;
 use super::space::Space;
+use crate::experiment::search;
 use crate::experiment::sweep::digits;
 use crate::experiment::{Experiment, Search};
 use crate::plans;
@@ -196,7 +197,7 @@ impl<'e> Quest<'e> {
         Ok(run.map(|run| space.named(place, Arc::unwrap_or_clone(run))))
     }
 
-    /// What was found of a value, whose closest or best plan has a run.
+    /// Tells of a value, whose closest or best plan has a run.
     fn tell(
         &self,
         space: &Space<'_>,
@@ -309,7 +310,7 @@ impl<'e> Quest<'e> {
 
     /// Number of a value on its axis, of its place in the order in which plans fit ever less.
     fn digit(&self, place: u64) -> u64 {
-        match self.search.extreme.as_ref().is_some_and(|extreme| extreme.is_fewest()) {
+        match self.search.extreme.as_ref().is_some_and(search::Extreme::is_fewest) {
             true => self.experiment.axes()[QUANTITY].len() - 1 - place,
             false => place,
         }
@@ -321,13 +322,14 @@ impl<'e> Quest<'e> {
         axis.paths.iter().cloned().zip(values).collect()
     }
 
-    /// Values in the order of their axis; those that are impossible are left out where any is not.
+    /// Values in the order of their axis; of those that are impossible the first one behind all others.
     fn in_order(&self, tried: Tried) -> Vec<TriedValue> {
         let possible = |value: &TriedValue| value.impossible < value.plans;
-        let any = tried.values().any(possible);
-        let mut by_digit: Vec<(u64, TriedValue)> =
-            tried.into_iter().map(|(place, value)| (self.digit(place), value)).collect();
-        by_digit.sort_by_key(|(digit, _)| *digit);
-        by_digit.into_iter().map(|(_, value)| value).filter(|value| !any || possible(value)).collect()
+        let last = tried.iter().rev().find(|(_, value)| possible(value)).map(|(place, _)| *place);
+        let behind = tried.keys().find(|place| last.is_none_or(|last| **place > last)).copied();
+        let told = |(place, value): &(u64, TriedValue)| possible(value) || Some(*place) == behind;
+        let mut told: Vec<(u64, TriedValue)> = tried.into_iter().filter(told).collect();
+        told.sort_by_key(|(place, _)| self.digit(*place));
+        told.into_iter().map(|(_, value)| value).collect()
     }
 }
