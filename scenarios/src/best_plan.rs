@@ -11,6 +11,8 @@ use crate::catalogue::{devices, presets};
 const TOKENS: u64 = 4 << 20;
 /// Sequences of a step for each node where nothing is said and any batch fits in micro-batches.
 const SEQUENCES: u64 = 64;
+/// The same where memory alone is asked for: a longer step would hold no more.
+const FEW_SEQUENCES: u64 = 16;
 /// Tokens of a sequence where nothing is said, unless the model has fewer positions.
 const SEQUENCE: u64 = 4096;
 
@@ -145,7 +147,8 @@ impl LastFit<'_> {
         }
         let plan = &self.plan;
         let sequence = format!("  sequence: {}{}\n", plan.tokens(&model), assumed(plan.sequence));
-        let batch = plan.global_batch.unwrap_or(nodes.saturating_mul(SEQUENCES));
+        let of_node = if let Asked::LargestModel = self.asked { FEW_SEQUENCES } else { SEQUENCES };
+        let batch = plan.global_batch.unwrap_or(nodes.saturating_mul(of_node));
         let batch = format!("  global_batch: {batch}{}\n", assumed(plan.global_batch));
         // A step of one micro-batch on each copy: its batch hangs on how many copies there are.
         let one = "  accumulate: 1\n".to_owned();

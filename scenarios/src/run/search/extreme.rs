@@ -64,22 +64,20 @@ impl<'e> Quest<'e> {
         Self { experiment, search, any: search.for_any(), variants, options, simulations, progress }
     }
 
-    /// The best plans with the last value that fits, the best first, and the proof; `best` finds
-    /// them in a space. Where no value fits, the plan that lacks least with the first.
+    /// The best plans with the last value that fits, the best first, and the proof. Where no value
+    /// fits, the plan that lacks least with the first.
     ///
     /// # Errors
     /// A mistake in foretrain.
-    pub(super) fn last(
-        &self,
-        wanted: &str,
-        best: impl Fn(&Space<'e>) -> Result<(Vec<RunSummary>, SearchProof), Refusal>,
-    ) -> Result<(Vec<RunSummary>, SearchProof), Refusal> {
+    pub(super) fn last(&self, wanted: &str) -> Result<(Vec<RunSummary>, SearchProof), Refusal> {
         let axis = &self.experiment.axes()[QUANTITY];
         let mut tried = Tried::new();
         let Boundary { fits, stopped } = self.boundary(axis.len(), &|_| true, &mut tried)?;
         let place = fits.or(tried.keys().next().copied()).unwrap_or(0);
         let space = self.space(self.search, self.indices(place, &|_| true));
-        let (mut runs, proof) = best(&space)?;
+        let mut hunt = Hunt::new(&space, self.options, self.progress);
+        hunt.whole()?;
+        let (mut runs, proof) = hunt.end()?;
         if stopped && runs.iter().all(|run| run.step_time().is_none()) {
             runs.extend(tried.get(&place).map(|value| self.known(value)).transpose()?.flatten());
             runs.sort_by_key(|run| run.step_time().is_none());

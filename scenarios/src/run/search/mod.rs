@@ -47,24 +47,14 @@ pub(super) fn best(
     simulations: &Simulations<'_>,
     progress: &dyn Progress,
 ) -> Result<(Vec<RunSummary>, SearchProof), Refusal> {
-    let best = |space: &Space<'_>| best_of(space, options, progress);
-    match &search.extreme {
-        Some(extreme) => {
-            let quest = Quest::new(experiment, search, variants, options, (simulations, progress));
-            quest.last(extreme.wanted, best)
-        }
-        None => best(&Space::new(experiment, search, variants, (simulations, Shard::WHOLE))),
+    if let Some(extreme) = &search.extreme {
+        let quest = Quest::new(experiment, search, variants, options, (simulations, progress));
+        return quest.last(extreme.wanted);
     }
-}
-
-fn best_of(
-    space: &Space<'_>,
-    options: &Options,
-    progress: &dyn Progress,
-) -> Result<(Vec<RunSummary>, SearchProof), Refusal> {
-    let mut hunt = Hunt::new(space, options, progress);
+    let space = Space::new(experiment, search, variants, (simulations, Shard::WHOLE));
+    let mut hunt = Hunt::new(&space, options, progress);
     hunt.whole()?;
-    let settings = &space.search.settings;
+    let settings = &search.settings;
     let best = hunt.best_run().filter(|_| settings.alternatives && !settings.minimise.is_front());
     let Some((place, best)) = best else { return hunt.end() };
     let alternatives = alternatives::alternatives(&mut hunt, (place, &best))?;
