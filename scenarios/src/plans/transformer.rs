@@ -89,11 +89,13 @@ pub(crate) fn overlap(scenario: &Scenario) -> Overlap {
 fn layers(scenario: &Scenario, chain: Chain) -> Option<Vec<u32>> {
     match scenario.parallelism.stage_layers.as_ref()? {
         StageLayers::Even => None,
-        StageLayers::Balanced => {
+        StageLayers::Balanced(layers) if layers.is_empty() => {
             let layers = scenario.model.transformer()?.dimensions().layers;
             Some(spread(layers, chain.positions()))
         }
-        StageLayers::Listed(layers) => Some(layers.iter().map(|layers| layers.get() as u32).collect()),
+        StageLayers::Balanced(layers) | StageLayers::Listed(layers) => {
+            Some(layers.iter().map(|layers| layers.get() as u32).collect())
+        }
     }
 }
 

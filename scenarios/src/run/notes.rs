@@ -10,11 +10,11 @@ pub(super) fn notes(scenario: &Scenario, summary: &RunSummary) -> Vec<String> {
     above_peak.into_iter().chain(layers(scenario)).collect()
 }
 
-/// Layers of stages that have not all as many.
+/// Layers of stages that were balanced.
 fn layers(scenario: &Scenario) -> Option<String> {
-    let Some(StageLayers::Listed(layers)) = &scenario.parallelism.stage_layers else { return None };
+    let Some(StageLayers::Balanced(layers)) = &scenario.parallelism.stage_layers else { return None };
     let listed: Vec<String> = layers.iter().map(|layers| layers.get().to_string()).collect();
-    Some(format!("layers in the order of stages and their chunks: {}", listed.join(", ")))
+    Some(format!("balanced layers, in the order of stages and their chunks: {}", listed.join(", ")))
 }
 
 /// Convolutions count as sums over their filters, whatever algorithm is chosen.

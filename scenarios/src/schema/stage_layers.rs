@@ -16,8 +16,9 @@ use super::Count;
 pub enum StageLayers {
     /// All stages have as many.
     Even,
-    /// Stages take as long as each other, as far as their memory allows.
-    Balanced,
+    /// Stages take as long as each other, as far as their memory allows: by chunk, which the check of
+    /// a scenario finds; none before.
+    Balanced(Vec<LayerCount>),
     /// By chunk, in the order of the model.
     Listed(Vec<LayerCount>),
 }
@@ -38,7 +39,7 @@ impl<'de> Written<'de> for StageLayers {
     fn scalar<E: Error>(scalar: Scalar<'_>) -> Result<Self, E> {
         match scalar {
             Scalar::Text(EVEN) => Ok(Self::Even),
-            Scalar::Text(BALANCED) => Ok(Self::Balanced),
+            Scalar::Text(BALANCED) => Ok(Self::Balanced(Vec::new())),
             _ => scalar.refuse(),
         }
     }
@@ -52,8 +53,8 @@ impl Serialize for StageLayers {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Even => serializer.serialize_str(EVEN),
-            Self::Balanced => serializer.serialize_str(BALANCED),
-            Self::Listed(layers) => layers.serialize(serializer),
+            Self::Balanced(layers) if layers.is_empty() => serializer.serialize_str(BALANCED),
+            Self::Balanced(layers) | Self::Listed(layers) => layers.serialize(serializer),
         }
     }
 }

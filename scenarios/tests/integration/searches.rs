@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use reports::summary::{RunSummary, SearchProof, Summary};
 
 use crate::memory_plans::cases;
-use crate::support::{read, run};
+use crate::support::{messages, read, run};
 
 /// Random spaces; `FORETRAIN_CASES` says how many.
 const CASES: usize = 4;
@@ -204,6 +204,15 @@ machine: { node: { name: dgx-a100-40g } }
 model: { transformer: { layers: 12, hidden: 768, heads: 12, vocabulary: 32000, max_positions: 1024 } }
 training: { global_batch: 24, micro_batch: 1, sequence: 1024, precision: fp16-mixed }
 ";
+
+#[test]
+fn an_axis_without_values_is_told_beside_one_that_is_implied() {
+    let (settings, _) = space(0);
+    let over = "parallelism.tensor: [], training.micro_batch: auto";
+    let failure = read(&format!("{settings}search: {{ over: {{ {over} }} }}\n"), &[]).err().unwrap();
+    let told = messages(&failure);
+    assert!(told.iter().any(|message| message.contains("parallelism.tensor")), "{told:?}");
+}
 
 #[test]
 fn auto_stands_for_divisors_of_gpus_heads_layers_and_samples() {

@@ -177,29 +177,36 @@ impl Deployed<'_> {
         (floor.lacking() > 0).then_some(floor)
     }
 
-    /// Memory of its stages and hosts, where its states and as many activations of a micro-batch by
-    /// stage are more than one has.
+    /// Memory of its stages, and of its hosts if these keep states, where states and as many
+    /// activations of a micro-batch by stage are more than one has.
     pub(super) fn too_large_with(
         &self,
         activations: &dyn Fn(u32) -> u64,
+        on_hosts: bool,
         hardware: &Hardware<'_>,
     ) -> Result<Option<Floor>, PlanError> {
         let job = self.job(hardware)?;
         let memory = self.memory(&vec![0; self.chain.stages as usize], &job, &kinds(&job)?);
-        let floor = self.memory_floor_of(&memory, activations, &job);
+        let floor = self.memory_floor_of(&memory, activations, on_hosts, &job);
         Ok((floor.lacking() > 0).then_some(floor))
     }
 
     /// Memory of its stages and hosts alone.
     pub(super) fn memory_floor(&self, buffers: &[u64], job: &Job<'_>, kinds: &Kinds) -> Floor {
         let memory = self.memory(buffers, job, kinds);
-        self.memory_floor_of(&memory, &|stage| held(&self.laid.graph, stage, 0), job)
+        self.memory_floor_of(
+            &memory,
+            &|stage| held(&self.laid.graph, stage, 0),
+            !self.updates.is_empty(),
+            job,
+        )
     }
 
     fn memory_floor_of(
         &self,
         memory: &[StageMemory],
         activations: &dyn Fn(u32) -> u64,
+        on_hosts: bool,
         job: &Job<'_>,
     ) -> Floor {
         let (pipelining, stages) = (&self.deployment.pipelining, self.chain.stages);
@@ -208,7 +215,7 @@ impl Deployed<'_> {
         Floor {
             memory: (0..).zip(memory).map(floor).collect(),
             // Hosts that update nothing are no part of the site.
-            hosts: if self.updates.is_empty() { Vec::new() } else { MemoryFloor::of_hosts(job, memory) },
+            hosts: if on_hosts { MemoryFloor::of_hosts(job, memory) } else { Vec::new() },
             ..Floor::default()
         }
     }

@@ -69,15 +69,15 @@ impl<'a> Outline<'a> {
 
     /// Memory of its stages and hosts, where one has less than states and activations take.
     pub(super) fn too_large(&self, hardware: &Hardware<'_>) -> Result<Option<Floor>, PlanError> {
-        let states = self.states();
+        let (states, on_hosts) = (self.states(), self.data.hosted.is_some());
         // States are told without a block being made.
-        if let Some(floor) = states.too_large_with(&|_| 0, hardware)? {
+        if let Some(floor) = states.too_large_with(&|_| 0, on_hosts, hardware)? {
             return Ok(Some(floor));
         }
         let cut = self.plan.cut(&self.model, self.chain);
         let held = |stage| cut.held(self.chain.position(stage, 0));
         let held: Vec<u64> = (0..self.chain.stages).map(held).collect();
-        states.too_large_with(&|stage| held[stage as usize], hardware)
+        states.too_large_with(&|stage| held[stage as usize], on_hosts, hardware)
     }
 
     /// Time of all compute lanes together for a micro-batch, as far as it hangs on neither the number

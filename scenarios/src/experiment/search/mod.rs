@@ -262,7 +262,8 @@ impl Search {
             }
             let values = auto::values(&path, scenarios, mark);
             match values.is_empty() {
-                false => axes.insert(place, Axis::listed(path, values, mark)),
+                // Axes that could not be read are missing.
+                false => axes.insert(place.min(axes.len()), Axis::listed(path, values, mark)),
                 true => problems.push(
                     Problem::new(mark, format!("nothing in the scenario implies values of `{path}`"))
                         .help("list its values"),
