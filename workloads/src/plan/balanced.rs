@@ -153,10 +153,13 @@ mod tests {
             let stages: Vec<Stage> =
                 times.iter().map(|&(layer, ends)| Stage { layer: Time(layer), ends: Time(ends) }).collect();
             let (chain, layers) = (Chain::straight(stages.len() as u32), stages.len() as u32 + more);
-            let slowest = |listed: &Vec<u32>| stages.iter().zip(listed).map(|(stage, &layers)| stage.with(layers)).max();
+            let slowest = |listed: &Vec<u32>| {
+                stages.iter().zip(listed).map(|(stage, &layers)| stage.with(layers)).max()
+            };
             let dealt = dealt(layers, chain, &stages, &vec![u32::MAX; stages.len()]);
             prop_assert_eq!(dealt.iter().sum::<u32>(), layers);
-            prop_assert_eq!(slowest(&dealt), all(layers, stages.len()).iter().map(|listed| slowest(listed)).min().flatten());
+            let least = all(layers, stages.len()).iter().map(slowest).min().flatten();
+            prop_assert_eq!(slowest(&dealt), least);
         }
     }
 
