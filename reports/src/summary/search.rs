@@ -60,7 +60,7 @@ pub struct Extreme {
     pub value: Option<IndexMap<String, String>>,
     /// Values that were tried, in their order.
     pub tried: Vec<TriedValue>,
-    /// The same without each technique of the plan.
+    /// Last values without each technique of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub without: Vec<ExtremeWithout>,
     /// Techniques that save memory and that the space does not have, where a value does not fit.
@@ -89,11 +89,11 @@ pub struct TriedValue {
     pub gpus: Option<u64>,
     /// Plans of the value.
     pub plans: u64,
-    /// Those whose settings do not go together.
+    /// Plans whose settings do not go together.
     pub impossible: u64,
-    /// Those that hold more than there is in whichever order they are executed.
+    /// Plans that hold more than there is in whichever order they are executed.
     pub short_of_memory: u64,
-    /// Those that were simulated.
+    /// Plans that were simulated.
     pub simulated: u64,
     /// The memory that the closest plan fills.
     #[serde(default, skip_serializing_if = "Option::is_none")]

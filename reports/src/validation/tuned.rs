@@ -20,7 +20,7 @@ pub struct TunedPlans {
     pub version: String,
     /// A command line that gives these figures again.
     pub reproduce: String,
-    /// What was tuned, in a sentence.
+    /// Subject of the tuning, in a sentence.
     pub title: String,
     /// Origin of the measurements, with their licence.
     pub source: String,
@@ -145,7 +145,7 @@ impl TunedPlan {
 /// Writes the plans for people.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn write(out: &mut impl Write, found: &TunedPlans, style: Style) -> io::Result<()> {
     let titles = numeric(&[
         "plan",
@@ -203,7 +203,7 @@ pub fn write(out: &mut impl Write, found: &TunedPlans, style: Style) -> io::Resu
 /// Writes a line for each row.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn csv(out: &mut impl Write, found: &TunedPlans) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record([
