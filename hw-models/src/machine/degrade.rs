@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::part::PartKind;
+use super::part::{PartId, PartKind};
 use super::{Degrade, Machine, MachineError};
 use crate::settings::Share;
 
@@ -51,13 +51,26 @@ pub(super) struct Slowed {
 }
 
 impl Machine {
-    /// Applies the clear lines in order; two lines on one target multiply.
+    /// Applies the clear lines in order; two lines on one target multiply. A link between two slow
+    /// parts has the rate of its slower end.
     pub(super) fn degrade<'a>(&mut self, lines: impl IntoIterator<Item = &'a Degrade>) -> Vec<MachineError> {
         let clear = lines.into_iter().filter_map(Degrade::read);
-        clear.filter_map(|(slow, factor)| self.degrade_one(slow, factor).err()).collect()
+        let mut parts = BTreeMap::new();
+        let errors =
+            clear.filter_map(|(slow, factor)| self.degrade_one(slow, factor, &mut parts).err()).collect();
+        for (link, factor) in self.slowest_ends(&parts) {
+            self.slow_link(link, factor);
+        }
+        errors
     }
 
-    fn degrade_one(&mut self, slow: Slow<'_>, factor: f64) -> Result<(), MachineError> {
+    /// Applies a line; the factors of all links of a part go to `parts`.
+    fn degrade_one(
+        &mut self,
+        slow: Slow<'_>,
+        factor: f64,
+        parts: &mut BTreeMap<PartId, f64>,
+    ) -> Result<(), MachineError> {
         let (of, name) = match slow {
             Slow::Link(of) | Slow::Part(of) => (of, "rate"),
             Slow::Clock(of) => (of, "clock"),
@@ -73,15 +86,7 @@ impl Machine {
                 self.slow_link(self.shared_direction(link).0, factor);
             }
             Slow::Part(_) => {
-                let part = self.part_named(of)?;
-                let links: Vec<_> = self.links_from(part).collect();
-                for link in links {
-                    let both = [self.shared_direction(link), self.shared_direction(link.reverse())];
-                    self.slow_link(both[0].0, factor);
-                    if both[0] != both[1] {
-                        self.slow_link(both[1].0, factor);
-                    }
-                }
+                *parts.entry(self.part_named(of)?).or_insert(1.0) *= factor;
             }
             Slow::Clock(_) => {
                 let part = self.part_named(of)?;
@@ -94,6 +99,18 @@ impl Machine {
             }
         }
         Ok(())
+    }
+
+    /// Factors of the links of slow parts, both directions.
+    fn slowest_ends(&self, parts: &BTreeMap<PartId, f64>) -> BTreeMap<u32, f64> {
+        let mut links = BTreeMap::new();
+        for (&part, &factor) in parts {
+            for link in self.links_from(part).flat_map(|link| [link, link.reverse()]) {
+                let slowest: &mut f64 = links.entry(self.shared_direction(link).0).or_insert(1.0);
+                *slowest = slowest.min(factor);
+            }
+        }
+        links
     }
 
     fn slow_link(&mut self, link: u32, factor: f64) {

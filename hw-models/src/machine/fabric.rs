@@ -82,7 +82,12 @@ pub(super) fn plan(
     for &(nodes, graph) in groups {
         let Some(graph) = graph else { return Ok(None) };
         let Some(&nic) = graph.nics.first() else {
-            return lacks(nodes, "network interfaces, and it has none: take a node with some");
+            // Those that are asked for are unknown, or too few, which is said of them.
+            if nodes.cluster.set.get("nic").is_some_and(|nic| nic.count.is_none_or(|count| count.get() > 0)) {
+                return Ok(None);
+            }
+            let some = "`set: { nic: { model: roce-25gbe, count: 1 } }`";
+            return lacks(nodes, &format!("network interfaces, and it has none: write some, such as {some}"));
         };
         let name = graph.parts[nic as usize].model.as_deref().unwrap_or_default();
         let nic = look_up(&catalogue.nics, "nic", name).map_err(|error| vec![error.into()])?;

@@ -29,7 +29,7 @@ struct Kind {
 
 const KINDS: [Kind; 5] = [
     Kind { name: "gpu", of_all: &["memory", "rate", "nvlinks"], of_each: &["class", "lanes"] },
-    Kind { name: "nic", of_all: &["model", "count"], of_each: &["class", "lanes"] },
+    Kind { name: "nic", of_all: &["model", "count", "under"], of_each: &["class", "lanes"] },
     Kind { name: "ssd", of_all: &["model", "count", "under"], of_each: &["class", "lanes"] },
     Kind { name: "switch", of_all: &[], of_each: &["class", "lanes"] },
     Kind { name: "memory", of_all: &[], of_each: &["memory", "rate"] },
@@ -70,18 +70,20 @@ pub(super) fn changed<'a>(catalogue: &'a Catalogue, spec: &Cluster) -> Cow<'a, C
     }
     let Catalogue { nodes, gpus, nics, ssds, .. } = catalogue.to_mut();
     let node = &mut nodes[&spec.node];
-    if let Some(PartSettings { model, count, .. }) = spec.set.get("nic") {
-        let model = model.as_ref().map(Choice::name).filter(|model| nics.contains_key(*model));
-        node.nic = model.map(str::to_owned).or(node.nic.take());
-        spread(&mut node.pcie.tree, |branch| &mut branch.nics, *count);
-    }
-    if let Some(PartSettings { model, count, under, .. }) = spec.set.get("ssd") {
-        let model = model.as_ref().map(Choice::name).filter(|model| ssds.contains_key(*model));
-        node.ssd = model.map(str::to_owned).or(node.ssd.take());
-        if node.ssd.is_some() {
-            place_drives(node, *under);
+    let known = |change: &PartSettings, is_known: &dyn Fn(&str) -> bool| {
+        change.model.as_ref().map(Choice::name).filter(|model| is_known(model)).map(str::to_owned)
+    };
+    if let Some(change) = spec.set.get("nic") {
+        node.nic = known(change, &|model| nics.contains_key(model)).or(node.nic.take());
+        if node.nic.is_some() {
+            place(node, INTERFACES, change);
         }
-        spread(&mut node.pcie.tree, |branch| &mut branch.ssds, *count);
+    }
+    if let Some(change) = spec.set.get("ssd") {
+        node.ssd = known(change, &|model| ssds.contains_key(model)).or(node.ssd.take());
+        if node.ssd.is_some() {
+            place(node, DRIVES, change);
+        }
     }
     let gpu = gpus.get_mut(spec.gpu.as_ref().map_or(&*node.gpu, Choice::name));
     if let (Some(change), Some(gpu)) = (spec.set.get("gpu"), gpu) {
@@ -134,34 +136,70 @@ fn spread(tree: &mut [Branch], devices: impl Fn(&mut Branch) -> &mut u32, count:
     }
 }
 
-/// Gives drives places: those of the node's own, or those that are asked for, or of a node without
-/// drives the switches of its GPUs, or else its sockets.
-fn place_drives(node: &mut Node, under: Option<Under>) {
+/// Cards that a node may get although it has none of its own.
+#[derive(Clone, Copy)]
+struct Cards {
+    kind: &'static str,
+    of: fn(&Branch) -> u32,
+    of_mut: fn(&mut Branch) -> &mut u32,
+    /// Place of the first ones.
+    usual: Under,
+    /// Models that they can be, for errors.
+    models: &'static str,
+    called: &'static str,
+}
+
+/// Traffic of a network goes to the memory of its socket as well as to GPUs.
+const INTERFACES: Cards = Cards {
+    kind: "nic",
+    of: |branch| branch.nics,
+    of_mut: |branch| &mut branch.nics,
+    usual: Under::Sockets,
+    models: "a name of `foretrain list nics`",
+    called: "network interfaces",
+};
+const DRIVES: Cards = Cards {
+    kind: "ssd",
+    of: |branch| branch.ssds,
+    of_mut: |branch| &mut branch.ssds,
+    usual: Under::Switches,
+    models: "a name of `foretrain list ssds`, or a map that describes one",
+    called: "drives",
+};
+
+/// Gives cards their number and their places: those of the node's own, or those that are asked for,
+/// or of a node without such cards the usual ones, which are sockets where no GPU hangs on a switch.
+/// Of sockets those with GPUs below get some.
+fn place(node: &mut Node, cards: Cards, change: &PartSettings) {
     let tree = &mut node.pcie.tree;
-    let own: u32 = tree.iter().map(|branch| branch.ssds).sum();
-    let places = match under {
-        None if own > 0 => return,
+    let own: u32 = tree.iter().map(cards.of).sum();
+    let places = match change.under {
+        None if own > 0 => return spread(tree, cards.of_mut, change.count),
         Some(places) => places,
-        None if tree.iter().any(feeds_gpus) => Under::Switches,
+        None if tree.iter().any(feeds_gpus) => cards.usual,
         None => Under::Sockets,
     };
-    tree.iter_mut().for_each(|branch| branch.ssds = 0);
+    tree.iter_mut().for_each(|branch| *(cards.of_mut)(branch) = 0);
     match places {
         Under::Switches => {
-            tree.iter_mut().filter(|branch| feeds_gpus(branch)).for_each(|branch| branch.ssds = 1);
+            let switches = tree.iter_mut().filter(|branch| feeds_gpus(branch));
+            switches.for_each(|branch| *(cards.of_mut)(branch) = 1);
         }
         Under::Sockets => {
-            for socket in 0..node.sockets {
-                let root = format!("socket[{socket}]");
-                match tree.iter_mut().find(|branch| !branch.switch && branch.under == root) {
-                    Some(branch) => branch.ssds = 1,
-                    None => tree.push(Branch { ssds: 1, ..Branch::on(root) }),
-                }
+            let roots = (0..node.sockets).map(|socket| format!("socket[{socket}]"));
+            let feeds = |root: &String| tree.iter().any(|branch| branch.gpus > 0 && branch.under == *root);
+            for root in roots.filter(feeds).collect::<Vec<_>>() {
+                let at = tree.iter().position(|branch| !branch.switch && branch.under == root);
+                let at = at.unwrap_or_else(|| {
+                    tree.push(Branch::on(root));
+                    tree.len() - 1
+                });
+                *(cards.of_mut)(&mut tree[at]) = 1;
             }
         }
     }
-    let count = Count::new(own.into()).filter(|_| own > 0);
-    spread(tree, |branch| &mut branch.ssds, count);
+    let own = Count::new(own.into()).filter(|_| own > 0);
+    spread(tree, cards.of_mut, change.count.or(own));
 }
 
 /// True of a switch that GPUs hang on.
@@ -218,7 +256,6 @@ pub(super) fn check(catalogue: &Catalogue, spec: &Cluster, graph: Option<&NodeGr
 fn has(node: &Node, kind: &str) -> bool {
     node.pcie.tree.iter().any(|branch| match kind {
         "gpu" => branch.gpus > 0,
-        "nic" => branch.nics > 0,
         "switch" => branch.switch,
         _ => true,
     })
@@ -285,27 +322,27 @@ fn values(
     let nvlinks = change.nvlinks.filter(|links| unwired && links.get() > 0);
     let nvlinks = nvlinks.map(|_| "joins nothing: the node wires no NVLinks".to_owned());
     let faults = [("memory", memory), ("rate", rate), ("nvlinks", nvlinks)];
-    faults.into_iter().chain(drives(node, part, change)).filter_map(move |(setting, problem)| {
+    faults.into_iter().chain(bare(node, part, change)).filter_map(move |(setting, problem)| {
         let text = format!("`{setting}` of `{part}` {}", problem?);
         Some(MachineError::of_setting(format!("set.{part}.{setting}"), text))
     })
 }
 
-/// Faults of drives that are to be where the node has none, by setting.
-fn drives(node: Option<&Node>, part: &str, change: &PartSettings) -> [(&'static str, Option<String>); 3] {
-    let node = node.filter(|_| part == "ssd");
-    let bare = node.is_some_and(|node| node.pcie.tree.iter().all(|branch| branch.ssds == 0));
+/// Faults of cards that are to be where the node has none, by setting.
+fn bare(node: Option<&Node>, part: &str, change: &PartSettings) -> [(&'static str, Option<String>); 3] {
+    let Some(cards) = [INTERFACES, DRIVES].into_iter().find(|cards| cards.kind == part) else {
+        return Default::default();
+    };
+    let Cards { called, models, .. } = cards;
+    let bare = node.is_some_and(|node| node.pcie.tree.iter().all(|branch| (cards.of)(branch) == 0));
     let needed = |given: bool, what: &str| {
-        let text = || format!("is missing: the node has no drives of its own, so write {what}");
+        let text = || format!("is missing: the node has no {called} of its own, so write {what}");
         (bare && !given).then(text)
     };
     let switches = change.under == Some(Under::Switches);
     let switchless = node.is_some_and(|node| switches && !node.pcie.tree.iter().any(feeds_gpus));
     [
-        (
-            "model",
-            needed(change.model.is_some(), "a name of `foretrain list ssds`, or a map that describes one"),
-        ),
+        ("model", needed(change.model.is_some(), models)),
         ("count", needed(change.count.is_some(), "how many each node gets")),
         (
             "under",

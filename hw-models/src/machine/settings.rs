@@ -156,11 +156,11 @@ pub struct PartSettings {
     /// drive.
     #[schemars(extend("examples" = ["connectx-7-ndr400"]))]
     pub model: Option<Choice<DriveSettings>>,
-    /// Network interfaces or drives of a node, spread evenly over the places where it has some.
-    /// Drives of a node that has none hang on the switches of its GPUs, or on its sockets if it has
-    /// no such switches.
+    /// Network interfaces or drives of a node, spread evenly over the places where it has some. A
+    /// node that has none gets network interfaces on its sockets, and drives on the switches of its
+    /// GPUs, or on its sockets if it has no such switches.
     pub count: Option<Count<0, 4_096>>,
-    /// Place of the drives of a node, where it is not that of the node's own.
+    /// Place of network interfaces or drives, where it is not that of the node's own.
     pub under: Option<Under>,
     /// Size of the memory of each GPU, or of each socket.
     pub memory: Option<Bytes>,
@@ -176,7 +176,7 @@ pub struct PartSettings {
     pub lanes: Option<Count<1, 16>>,
 }
 
-/// Places of drives in a node.
+/// Places of drives or network interfaces in a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Under {
@@ -289,7 +289,8 @@ pub struct Degrade {
     /// One direction of a link, written `FROM -> TO`; give its `rate`.
     #[schemars(extend("examples" = ["node[0].gpu[0] -> node[0].nvswitch"]))]
     pub link: Option<String>,
-    /// A part, such as `node[0].gpu[0]`: give its `clock`, or the `rate` of all its links.
+    /// A part, such as `node[0].gpu[0]`: give its `clock`, or the `rate` of all its links. A link
+    /// between two slow parts has the rate of its slower end.
     #[schemars(extend("examples" = ["node[0].gpu[0]"]))]
     pub part: Option<String>,
     /// What is left of the rate.

@@ -279,6 +279,22 @@ fn degrading_one_direction_halves_it_and_nothing_else() {
 }
 
 #[test]
+fn a_link_between_two_slow_parts_has_the_rate_of_its_slower_end() {
+    let slow = |gpu: u32, rate: &str| written(&format!("{{ part: 'node[0].gpu[{gpu}]', rate: {rate} }}"));
+    let degrade = vec![slow(0, "50 %"), slow(1, "50 %"), slow(2, "80 %"), slow(2, "50 %")];
+    let whole = machine("dgx-1v-32g", 1);
+    let slow = Machine::build(&CATALOGUE, &Cluster { degrade, ..cluster("dgx-1v-32g", 1) }).unwrap();
+    let left = |from: u32, to: u32| {
+        let rate = |machine: &Machine| {
+            let link = machine.link_between(machine.gpu(from), machine.gpu(to)).unwrap();
+            machine.link(link).bytes_per_s
+        };
+        rate(&slow) / rate(&whole)
+    };
+    assert_eq!([left(0, 1), left(1, 2), left(3, 2), left(0, 3), left(6, 7)], [0.5, 0.4, 0.4, 0.5, 1.0]);
+}
+
+#[test]
 fn all_mistakes_are_reported_with_their_remedies() {
     let spec = Cluster {
         degrade: vec![

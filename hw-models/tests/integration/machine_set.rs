@@ -46,6 +46,37 @@ fn parts_can_differ_from_the_catalogue() {
 }
 
 #[test]
+fn a_node_without_network_interfaces_gets_some_at_the_sockets_of_its_gpus() {
+    let built = |node: &str, nic: &str| {
+        let set = [("nic".to_owned(), written::<PartSettings>(nic))].into_iter().collect();
+        let fabric = Some("roce25-fat-tree".to_owned());
+        Machine::build(&CATALOGUE, &Cluster { set, fabric, ..cluster(node, 2) })
+    };
+    let above = |node: &str, nic: &str| {
+        let machine = built(node, nic).unwrap();
+        assert_eq!(machine.nics_of_node(1), 1);
+        way(&machine, "node[0].nic[0]", "node[0].memory[0]")[1].clone()
+    };
+    let one = "{ model: roce-25gbe, count: 1 }";
+    // GPUs of the first have both sockets, those of the second have one.
+    assert_eq!(above("supermicro-4029gp-trt", one), "node[0].socket[1]");
+    assert_eq!(above("supermicro-4029gp-trt3", one), "node[0].socket[0]");
+    let switched = "{ model: roce-10gbe, count: 1, under: switches }";
+    assert_eq!(above("supermicro-4029gp-trt", switched), "node[0].switch[3]");
+    let slow = built("epyc-pcie-8x", switched.replace(", under: switches", "").as_str()).unwrap();
+    assert_eq!(rate(&slow, "node[1].nic[0] -> fabric.leaf[0]"), 1.2e9);
+    let errors = built("epyc-pcie-8x", "{ model: roce-10gbe, under: switches }").unwrap_err();
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert!(texts.iter().any(|text| text.contains("`count` of `nic` is missing")), "{texts:?}");
+    assert!(texts.iter().any(|text| text.contains("write `under: sockets`")), "{texts:?}");
+    // One cause gives one error.
+    let unknown = built("epyc-pcie-8x", "{ model: roce-11gbe, count: 1 }").unwrap_err();
+    assert_eq!(unknown.len(), 1, "{unknown:?}");
+    let none = built("epyc-pcie-8x", "{ model: roce-10gbe, count: 0 }").unwrap_err();
+    assert!(none[0].to_string().contains("write some, such as `set: {"), "{none:?}");
+}
+
+#[test]
 fn a_slower_slot_slows_its_link_on_every_node_and_nothing_else() {
     let whole = machine("dgx-a100-80g", 2);
     let slowed = |set: &[(&str, &str)]| -> Vec<(String, f64)> {
@@ -90,7 +121,7 @@ fn changes_that_cannot_be_are_reported_at_once() {
             "the node has no part `gpu[8]` to set: did you mean `gpu[0]`?",
             "the node has no part `carrier` to set: its parts are `gpu`, `nic`, `ssd`, `switch` and `memory`, or a \
              single one such as `gpu[0]`",
-            "`nic` has no `memory` to set: a nic has `model`, `count`, `class` and `lanes`",
+            "`nic` has no `memory` to set: a nic has `model`, `count`, `under`, `class` and `lanes`",
             "the catalogue has no PCIe class `pci3`: did you mean `pcie3`?",
             "`count` is the same for every nic, also for `nic[0]`: set that of `nic`",
             "the catalogue has no PCIe class `nvlink3`: the PCIe classes here are `pcie3`, `pcie3-dgx-1p`, `pcie4`, `pcie4-writes-first` and `pcie5`",
@@ -109,7 +140,7 @@ fn changes_that_cannot_be_are_reported_at_once() {
     assert_eq!(
         on("epyc-pcie-8x", "nic", "{ count: 2 }"),
         [
-            "the node has no part `nic` to set: its parts are `gpu`, `ssd` and `memory`, or a single one such as `gpu[0]`"
+            "`model` of `nic` is missing: the node has no network interfaces of its own, so write a name of `foretrain list nics`"
         ]
     );
     assert_eq!(

@@ -9,7 +9,7 @@ use crate::memory_plans::cases;
 use crate::support::{options, read, run};
 
 /// Random spaces; `FORETRAIN_CASES` says how many.
-const CASES: usize = 6;
+const CASES: usize = 4;
 
 /// Quantities with all of their values.
 const QUANTITIES: [(&str, &str); 3] = [

@@ -110,7 +110,7 @@ fn a_drive_that_throttles_is_hot_in_the_end() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 4, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// The life that lasts does not depend on how many steps are asked for.
     #[test]

@@ -1,4 +1,5 @@
-//! Plans beside the best one: of other variants, without each of its techniques, and by rules of thumb.
+//! Plans beside the best one: of other variants, without each of its techniques, by rules of thumb,
+//! and by a closed form.
 
 use reports::summary::{Alternative, AlternativePlan, Ratio, RunSummary};
 
@@ -13,6 +14,9 @@ use crate::experiment::sweep::Axis;
 
 /// Values that leave out what a setting would do.
 const PLAIN: [&str; 3] = ["none", "false", "even"];
+
+const BY_BOUNDS: &str = "a closed form: operators of the slowest stage, fill and drain, where nothing waits or shares a \
+                         link; the first plan by it that fits";
 
 /// Plans beside the best one of a hunt that has ended, which is at a place and has a run.
 ///
@@ -38,6 +42,14 @@ pub(super) fn alternatives(
         all.push(told(hunt.space, best, without, found)?);
     }
     all.extend(rules::plans(hunt, (place, best))?);
+    if let Some(found) = hunt.of_least_bound() {
+        let by_bounds = Alternative {
+            name: "by bounds, without simulations".to_owned(),
+            source: Some(BY_BOUNDS.to_owned()),
+            ..Alternative::default()
+        };
+        all.push(told(hunt.space, best, by_bounds, Some(Some(found)))?);
+    }
     Ok(all)
 }
 

@@ -35,6 +35,9 @@ pub(super) struct Hunt<'s> {
     seen: BTreeSet<[u64; 2]>,
     /// The plan that lacks the fewest bytes.
     least_short: Option<(u64, Place)>,
+    /// The plan of the lowest bound by its operators, of those that fit: what a search without
+    /// simulations takes.
+    least_bound: Option<(f64, Place)>,
     /// Some plans of the space, while the best of these alone is looked for.
     part: Option<Part<'s>>,
     /// True if any plan that fits ends it.
@@ -62,6 +65,7 @@ impl<'s> Hunt<'s> {
             fit: Vec::new(),
             seen: BTreeSet::new(),
             least_short: None,
+            least_bound: None,
             part: None,
             any: false,
         }
@@ -105,6 +109,13 @@ impl<'s> Hunt<'s> {
         let ended = self.go()?;
         let best = self.part.take().and_then(|mut part| part.best.found.pop());
         Ok(ended.then_some(best))
+    }
+
+    /// The plan that fits with the lowest bound, with its figures.
+    pub(super) fn of_least_bound(&self) -> Option<Found> {
+        let (_, place) = self.least_bound?;
+        let &(figures, place) = self.fit.iter().find(|(_, fits)| *fits == place)?;
+        Some(Found { figures, place, run: None })
     }
 
     /// True if it is to come to an end.
@@ -192,7 +203,7 @@ impl<'s> Hunt<'s> {
             }
             Told::Simulated { gpus, figures, run } => {
                 let run = run.map_err(|reason| self.space.broken(place, reason))?;
-                self.simulated(place, (gpus, figures), run);
+                self.simulated(open, (gpus, figures), run);
             }
         }
         self.progress.done();
@@ -216,10 +227,11 @@ impl<'s> Hunt<'s> {
 
     fn simulated(
         &mut self,
-        place: Place,
+        open: &Open,
         (gpus, figures): (u64, Option<Figures>),
         run: Option<Arc<RunSummary>>,
     ) {
+        let place = open.what.place();
         let Some(run) = run.filter(|run| run.step_time().is_some()) else {
             self.tally.did_not_fit += 1;
             // It lacks no byte that is known before a simulation: none is closer.
@@ -235,6 +247,10 @@ impl<'s> Hunt<'s> {
             return;
         };
         self.fit.push((figures, place));
+        // Plans without a bound have none to be taken by.
+        if open.bound[0] > 0.0 && self.least_bound.is_none_or(|(least, _)| open.bound[0] < least) {
+            self.least_bound = Some((open.bound[0], place));
+        }
         if let Some(part) = self.part.as_mut().filter(|part| (part.holds)(place)) {
             part.best.add(Found { figures, place, run: Some(Arc::clone(&run)) });
         }

@@ -1,5 +1,5 @@
-//! Plans by rules of thumb, of those in a space: how Megatron-LM is configured by hand, and what
-//! DeepSpeed's autotuner tries.
+//! Plans by rules of thumb, of those in a space: how Megatron-LM is configured by hand, what
+//! DeepSpeed's autotuner tries, and what there is without moving anything.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -21,21 +21,31 @@ const RECOMPUTE: &str = "techniques.recompute";
 struct Rule {
     name: &'static str,
     source: &'static str,
+    /// True if the rule tells something beside a best plan like this.
+    applies: fn(&Settings) -> bool,
     /// Rank of a plan. `None`: the rule never takes it.
     rank: fn(&Settings) -> Option<u64>,
 }
 
-const RULES: [Rule; 2] = [
+const RULES: [Rule; 3] = [
+    Rule {
+        name: "with all of it on GPUs",
+        source: "plans that keep states and activations where they are used, whatever they compute again",
+        applies: |best| best.moves,
+        rank: |plan| (!plan.moves).then_some(0),
+    },
     Rule {
         name: "by the rule of Megatron-LM",
         source: "Narayanan et al. 2021, takeaways 1 and 2: tensor ranks up to the GPUs of a node, then stages, \
                  no more of both than memory asks for; recomputation only where nothing fits without",
+        applies: |_| true,
         rank: megatron,
     },
     Rule {
         name: "by a grid of ZeRO stages and micro-batches",
         source: "what DeepSpeed's autotuner tries, as far as the space has it: neither tensor ranks nor stages, \
                  nothing off the GPU",
+        applies: |_| true,
         rank: autotuner,
     },
 ];
@@ -80,7 +90,9 @@ pub(super) fn plans(
     let Ok(base) = hunt.space.scenario(place) else { return Ok(Vec::new()) };
     let of_group = |group| Settings::of_group(hunt.space, &base, group).collect();
     let settings: Vec<Vec<Settings>> = (0..hunt.space.groups.len()).map(of_group).collect();
-    RULES.iter().map(|rule| rule.plan(hunt, &settings, best)).collect()
+    let (group, member) = place;
+    let rules = RULES.iter().filter(|rule| (rule.applies)(&settings[group][member]));
+    rules.map(|rule| rule.plan(hunt, &settings, best)).collect()
 }
 
 impl Rule {

@@ -105,7 +105,7 @@ fn come_back(target: Target, base: &str, choices: &[Vec<String>], weight: f64) {
     let one = |values: &Vec<String>| prop::option::weighted(weight, prop::sample::select(values.clone()));
     let settings: Vec<_> = choices.iter().map(one).collect();
     let (tried, came_back) = (Cell::new(0), Cell::new(0));
-    let config = Config { cases: 400, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: 200, failure_persistence: None, ..Config::default() };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let outcome = TestRunner::new_with_rng(config, rng).run(&settings, |settings| {
         let set = settings.iter().flatten().flat_map(|choice| choice.split("; "));
@@ -149,7 +149,7 @@ fn no_text_panics(target: Target, pieces: &'static [&'static str]) {
     let piece = prop_oneof![9 => prop::sample::select(pieces).prop_map(str::to_owned), 1 => ".{0,6}"];
     let word = (piece, prop::sample::select(&["", " ", " ", "\n"][..])).prop_map(|(piece, gap)| piece + gap);
     let text = prop::collection::vec(word, 0..30).prop_map(|words| words.concat());
-    let config = Config { cases: asked.unwrap_or(20_000), failure_persistence: None, ..Config::default() };
+    let config = Config { cases: asked.unwrap_or(8_000), failure_persistence: None, ..Config::default() };
     let outcome = TestRunner::new(config).run(&text, |text| {
         let given = Given::Text { name: "x", text: &text };
         let set = ["training.sequence=2048".to_owned()];

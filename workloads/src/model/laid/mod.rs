@@ -57,7 +57,8 @@ impl Laid {
         [reads, writes]: [Vec<StorageId>; 2],
     ) -> OpId {
         let operator = Operator::of(name, phase, work);
-        let known = self.graph.operators().iter().position(|known| *known == operator);
+        // Alike ones are added one after the other: the last come first.
+        let known = self.graph.operators().iter().rposition(|known| *known == operator);
         let known = known.map_or_else(|| self.add(&[operator], &[], None), |known| known as u32);
         let operator = OperatorId(known);
         self.graph.op_beside_visits(Op {
