@@ -67,7 +67,7 @@ pub(super) fn parameters(plan: &TransformerPlan) -> (u64, u64) {
 }
 
 /// Bytes that the first rank sends to the others of its data group in a step.
-fn sent(built: &Built) -> u64 {
+pub(super) fn sent(built: &Built) -> u64 {
     sent_among(built, Group::Data)
 }
 
