@@ -72,7 +72,7 @@ pub enum HostGradients {
     /// which ZeRO-Infinity was published. Sums over micro-batches are whole.
     #[default]
     Buffered,
-    /// Those of all parameters, of which threads copy to the buffers: DeepSpeed since 0.6
+    /// Gradients of all parameters, which threads copy to the buffers: DeepSpeed since 0.6
     /// (`grad_partitions_flat_buffer`).
     Whole,
 }

@@ -72,7 +72,7 @@ struct Exchanging<'a> {
 struct Unit {
     group: Group,
     parameters: u64,
-    /// Those of them that are gathered in 8 bits.
+    /// Parameters among them that are gathered in 8 bits.
     narrow: u64,
 }
 
@@ -174,8 +174,8 @@ impl Exchanging<'_> {
         weights.filter(|(_, unit)| unit.group == all.group).collect()
     }
 
-    /// The weight that an operator multiplies, and the last operator for which it stays then: in the
-    /// backward pass that of its gradient.
+    /// The weight that an operator multiplies, and the last operator for which it stays then: in
+    /// the backward pass that of its gradient.
     fn multiplied(&self, op: u32, weights: &[(u32, Unit)]) -> Option<(Unit, u32)> {
         let Operator { phase, work, .. } = self.laid.graph.operator(OpId(op));
         let parameters = work.multiplies()?;
@@ -186,12 +186,12 @@ impl Exchanging<'_> {
         Some((*unit, gradient.map_or(op, |&(gradient, _)| gradient)))
     }
 
-    /// Whether parameters come from other ranks, or from a host.
+    /// True if parameters come from other ranks, or from a host.
     fn is_gathered(&self, unit: Unit) -> bool {
         unit.parameters > 0 && (self.exchanges(unit.group) || self.data.parameters_away())
     }
 
-    /// Whether a group has several ranks.
+    /// True if a group has several ranks.
     fn exchanges(&self, group: Group) -> bool {
         self.data.holding(group) > 1
     }

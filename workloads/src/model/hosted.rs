@@ -270,8 +270,8 @@ impl Host<'_> {
         }
     }
 
-    /// Gradients go on to drives from buffers, into which the GPU copies no more than have room: one
-    /// copy waits until as many before it are written as leave room for it, or all.
+    /// Gradients go on to drives from buffers, into which the GPU copies no more than have room:
+    /// one copy waits until as many before it are written as leave room for it, or all.
     fn pass_gradients(&mut self, exchanges: &[Exchange], room: u64) {
         let (mut buffered, mut full) = (VecDeque::new(), 0);
         for (received, bytes) in self.received(exchanges) {

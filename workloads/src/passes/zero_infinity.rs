@@ -138,8 +138,8 @@ impl Technique for ZeroInfinity {
                 Diagnostic::new(RATIO, message, "remove it, or keep states with the hosts: `states: host`");
             wrong(refused.with("techniques.zero_infinity.states", "keeps them on drives"));
         }
-        let copied = data.hosted.is_some_and(|hosted| hosted.all_gradients);
-        if self.gradient_rate.is_some() && !copied {
+        let pass = self.states == Outside::Drives && self.gradients == HostGradients::Buffered;
+        if self.gradient_rate.is_some() && pass {
             let message = "threads copy gradients only where host memory has those of all parameters";
             let refused = Diagnostic::new(GRADIENT_RATE, message, "remove it, or add `gradients: whole`");
             wrong(refused.with("techniques.zero_infinity.gradients", ""));

@@ -287,8 +287,8 @@ impl<'a> Deployed<'a> {
         Err(PlanError::Invalid(vec![Diagnostic::sentence("host_overhead", problem)]))
     }
 
-    /// Adds to what hosts hold their buffers for parameters that are read ahead from drives, each as
-    /// large as the largest read; those of states take the gradients that are exchanged at once.
+    /// Adds to what hosts hold their buffers for parameters that are read ahead from drives, each
+    /// as large as the largest read; those of states take the gradients that are exchanged at once.
     fn add_buffers(&mut self) {
         for (stage, places) in (0u32..).zip(&mut self.states) {
             let reads = self.exchanges.iter().filter_map(|exchange| exchange.read);

@@ -65,7 +65,7 @@ pub struct Gather {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GatherUnit {
-    /// Those of a block of the model, as in PyTorch's FSDP.
+    /// A block of the model, as in PyTorch's FSDP.
     #[default]
     Block,
     /// Each weight by itself, for every product with it anew, as in DeepSpeed's ZeRO-3 where

@@ -1,8 +1,9 @@
 //! Weights that are gathered one by one, each for its products.
 
-use workloads::model::transformer::{Gather, GatherUnit, Layout, ShardedTransformer, Work};
+use workloads::graph::Phase;
+use workloads::model::transformer::{Gather, GatherUnit, ShardedTransformer, Work};
 
-use super::exchanged::{Recorded, eight, fsdp, parameters, sent};
+use super::exchanged::{Recorded, eight, fsdp, parameters, sent, words};
 use super::*;
 
 /// A GPT on eight ranks, whose words are few.
@@ -17,11 +18,12 @@ fn by(unit: GatherUnit, prefetch: u64, micro_batches: u32) -> TransformerPlan {
 /// Weights of a layer.
 fn weights(plan: &TransformerPlan) -> Vec<u64> {
     let block = ShardedTransformer::new(&plan.model, &plan.execution).unwrap().layer();
+    let gradients = block.backward.iter().filter(|op| op.phase == Phase::BackwardWeight);
     let weight = |work: Work| match work {
-        Work::Gemm(gemm) if gemm.layout == Layout::WeightGradient => Some(gemm.m * gemm.n),
+        Work::Gemm(gemm) => Some(gemm.m * gemm.n),
         _ => None,
     };
-    block.backward.iter().filter_map(|op| weight(op.work)).collect()
+    gradients.filter_map(|op| weight(op.work)).collect()
 }
 
 /// Most that is whole at a time: the largest weight and what is no weight of its layer; with one
@@ -52,10 +54,9 @@ fn weights_are_gathered_for_every_product() {
             (sent(&world.build(&plan).unwrap()), plan)
         };
         let ((by_block, plan), (by_module, _)) = (sent(GatherUnit::Block), sent(GatherUnit::Module));
-        let words = u64::from(plan.model.vocabulary) * u64::from(plan.model.hidden);
         let root = parameters(&plan).1;
         let again = more * 4 * weights(&plan).iter().sum::<u64>();
-        let expected = 2 * (again + 2 * (root + words) - root) * 7 / 8;
+        let expected = 2 * (again + 2 * (root + words(&plan)) - root) * 7 / 8;
         assert!(
             by_module - by_block <= expected + 64 && expected <= by_module - by_block + 64,
             "{}",

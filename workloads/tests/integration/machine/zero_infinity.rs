@@ -204,8 +204,8 @@ fn gradients_pass_the_buffers_of_states() {
         let on_hosts = |name: &str| {
             let stores = ran.lowered.platform.stores.iter().zip(&ran.run.stores);
             let hosts = stores.filter(|(store, _)| store.name.starts_with("node[0].memory"));
-            let kind = ran.lowered.program.kinds.iter().position(|known| known == name).unwrap();
-            hosts.map(|(_, store)| store.peak.by_kind[kind]).sum::<u64>()
+            let kind = ran.lowered.program.kinds.iter().position(|known| known == name);
+            kind.map_or(0, |kind| hosts.map(|(_, store)| store.peak.by_kind[kind]).sum())
         };
         close(on_hosts(kind::GRADIENTS), if whole { 4 * all } else { 0 });
         close(on_hosts(kind::OPTIMIZER), 2 * 16 * ALL.group.get());
