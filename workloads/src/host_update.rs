@@ -27,6 +27,9 @@ pub struct HostedStates {
     pub parameter_buffers: u32,
     /// States are on drives, where gradients go, too.
     pub states_on_drives: bool,
+    /// Host memory has the gradients of all parameters; else as many as the buffers of states, on
+    /// their way to the drives.
+    pub all_gradients: bool,
     /// Billionths of the parameters that the host updates; the GPU has the states of the others.
     pub billionths: u64,
     /// The GPU updates them all: a group's states come for that, and leave again.
@@ -61,6 +64,19 @@ impl KeptParameters {
     }
 }
 
+/// Gradients in host memory whose states are on drives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostGradients {
+    /// As many as the buffers of states, which they pass in fp32: DeepSpeed 0.3.15 to 0.5, with
+    /// which ZeRO-Infinity was published. Sums over micro-batches are whole.
+    #[default]
+    Buffered,
+    /// Gradients of all parameters, which threads copy to the buffers: DeepSpeed since 0.6
+    /// (`grad_partitions_flat_buffer`).
+    Whole,
+}
+
 /// Limits of the processors of a host, for each of its ranks (byte/s). `None`: all that its memory
 /// allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -82,6 +98,18 @@ pub struct HostUpdate {
     pub needed: Vec<usize>,
     /// Tasks that have ended when the GPU goes on after its update.
     pub awaited: Vec<usize>,
+    /// Copies of exchanges that need a buffer, and the tasks that have freed it.
+    pub held_back: Vec<(OpId, usize)>,
+}
+
+impl HostUpdate {
+    /// Operators that write gradients to drives as these come from the GPU.
+    pub(crate) fn passing(&self) -> impl Iterator<Item = OpId> {
+        let passes = |task: &&HostTask| {
+            task.lane == HostLane::Write && matches!(task.after[..], [HostEvent::Exchanged(_)])
+        };
+        self.tasks.iter().filter(passes).flat_map(|task| &task.ops).copied()
+    }
 }
 
 /// A task of a host.

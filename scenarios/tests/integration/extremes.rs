@@ -138,3 +138,50 @@ fn a_v100_holds_ten_times_the_model_with_states_in_host_memory() {
     let without = billions(without.and_then(|without| without.parameters));
     assert!((1.2..1.8).contains(&without), "{without}");
 }
+
+/// Layers of 25,600 that a DGX-2 holds as its drives allow, 28 TB of them (Rajbhandari et al., SC
+/// 2021: micro-batch 7, checkpoints in host memory, no tensor ranks; heads are not told: of 128;
+/// scores of 256 of them would lack 5 MB on a GPU).
+/// The largest weight is more than DeepSpeed keeps whole at a time
+/// (`stage3_max_live_parameters`), so that nothing is gathered ahead.
+fn largest_on_dgx_2(layers: &str, states: &str) -> Summary {
+    searched(&format!(
+        "name: test
+machine:
+  node: {{ name: dgx-2, set: {{ ssd: {{ model: {{ like: generic-gen3-nvme-tlc, name: drive, capacity: 3500 GB }} }} }} }}
+model: {{ transformer: {{ layers: 1, hidden: 25600, heads: 200, vocabulary: 50257, max_positions: 1024 }} }}
+training: {{ micro_batch: 7, accumulate: 1, sequence: 1024, precision: fp16-mixed }}
+memory: {{ bytes_per_parameter: 16 }}
+storage: {{ nvme: {{}} }}
+parallelism:
+  data: 16
+  sharding: parameters
+  overlap_gradient_reduce: {{ bucket: 1 GB }}
+  overlap_parameter_gather: {{ unit: module, forward_prefetch: 0, backward_prefetch: 0 }}
+techniques:
+  recompute: {{ mode: full }}
+  activation_offload: {{ synchronous: true, smallest: 1 B }}
+search:
+  largest: {{ model.transformer.layers: {layers} }}
+  over: {{ techniques.zero_infinity: {states} }}
+  alternatives: false
+run: {{ drives: new }}
+"
+    ))
+}
+
+/// A trillion parameters (128 layers) train with drives, which twice as many fill. Host memory ends
+/// it at a tenth without drives, and where it has all gradients (DeepSpeed since 0.6).
+#[test]
+fn a_dgx_2_holds_a_trillion_parameters_with_drives() {
+    let with = "[{ states: host }, { parameters: drives, parameter_buffers: 5 }]";
+    let summary = largest_on_dgx_2("[128, 256]", with);
+    assert!((1_000.0..1_020.0).contains(&found(&summary)), "{}", summary.finding);
+    assert_eq!(limiting(&summary), "node[0].nvme");
+    let whole = "[{ parameters: drives, parameter_buffers: 5, gradients: whole }]";
+    for (layers, states) in [("[12, 13]", "[{ states: host }]"), ("[12, 128]", whole)] {
+        let summary = largest_on_dgx_2(layers, states);
+        assert!((90.0..100.0).contains(&found(&summary)), "{}", summary.finding);
+        assert!(limiting(&summary).starts_with("node[0].memory"), "{}", limiting(&summary));
+    }
+}

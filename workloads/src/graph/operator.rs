@@ -259,6 +259,20 @@ impl Work {
         }
     }
 
+    /// Elements of the weight that it multiplies, if it multiplies one. Scores of attention are
+    /// batches of products.
+    pub(crate) fn multiplies(&self) -> Option<u64> {
+        let of = |gemm: &Gemm| (gemm.layout != Layout::WeightGradient).then(|| gemm.batch * gemm.n * gemm.k);
+        match self {
+            Self::Gemm(gemm) if gemm.batch == 1 => of(gemm),
+            Self::Grouped(GroupedGemm { groups }) => of(groups),
+            Self::Convolution(convolution) if convolution.pass != ConvolutionPass::WeightGradient => {
+                Some(convolution.weights())
+            }
+            _ => None,
+        }
+    }
+
     /// The same if it makes it in 8 bits.
     pub(crate) fn narrow_weights(&self) -> Option<u64> {
         match self {

@@ -10,6 +10,9 @@
 //! Blocks of the model (embedding, layers, head) are gathered together. Where one stage has the
 //! whole model and works on one micro-batch at a time, embedding and head are one: the root of
 //! PyTorch's FSDP, which stays from the first forward to the last backward operator.
+//!
+//! By module, each product gathers its weight, which stays until the gradients of both of its
+//! operands are there (hooks of DeepSpeed's `fetch_sub_module` and `release_sub_module`).
 
 use std::ops::Range;
 
@@ -21,8 +24,8 @@ use crate::model::hosted::transfer;
 
 use super::laid::{Laid, Part};
 use super::transformer::{
-    Collective, CollectiveKind, DataParallel, Dtype, Gather, GatherLimit, Group, Operator, Sharding, States,
-    Work,
+    Collective, CollectiveKind, DataParallel, Dtype, Gather, GatherLimit, GatherUnit, Group, Operator,
+    Sharding, States, Work,
 };
 
 /// Adds to `laid` what the ranks of `data` exchange beside passes, in the types of `states`.
@@ -40,8 +43,10 @@ pub(crate) fn exchange(
     let mut exchanging = Exchanging { laid, states, data, narrow, exchanges: Vec::new() };
     for position in parts.chunk_by(|a, b| (a.stage, a.chunk) == (b.stage, b.chunk)) {
         let whole = has(position, PartKind::Embedding) && has(position, PartKind::Head);
-        let root = whole && one_at_a_time && data.parts_parameters();
-        if let Some(gather) = data.gathers_beside() {
+        let gather = data.gathers_beside();
+        let by_module = gather.is_some_and(|gather| gather.unit == GatherUnit::Module);
+        let root = whole && one_at_a_time && data.parts_parameters() && !by_module;
+        if let Some(gather) = gather {
             exchanging.gathers(position, gather, root);
         }
         if data.reduces_beside() || data.leaves_beside() {
@@ -60,6 +65,15 @@ struct Exchanging<'a> {
     /// Weights that are multiplied in 8 bits are gathered so.
     narrow: bool,
     exchanges: Vec<Exchange>,
+}
+
+/// Parameters that are gathered together.
+#[derive(Clone, Copy)]
+struct Unit {
+    group: Group,
+    parameters: u64,
+    /// Parameters among them that are gathered in 8 bits.
+    narrow: u64,
 }
 
 /// Operators that complete gradients of so many parameters, one after the other: the first, the
@@ -90,9 +104,15 @@ impl Exchanging<'_> {
                 _ if self.data.parts_parameters() => part.read,
                 _ => part.owned,
             };
-            for held in [(self.data.sharers(), parameters - part.experts), (Group::ExpertData, part.experts)]
+            let experts = part.experts;
+            for (group, count) in [(self.data.sharers(), parameters - experts), (Group::ExpertData, experts)]
             {
-                if held.1 == 0 || !(self.exchanges(held) || self.data.parameters_away()) {
+                let held = Unit { group, parameters: count, narrow: self.narrow_weights(part) };
+                if !self.is_gathered(held) {
+                    continue;
+                }
+                if gather.unit == GatherUnit::Module {
+                    self.gather_modules(part, gather, held);
                     continue;
                 }
                 if !self.data.parts_parameters() {
@@ -120,9 +140,60 @@ impl Exchanging<'_> {
         }
     }
 
-    /// Whether several ranks hold parameters, if there are any.
-    fn exchanges(&self, (group, parameters): (Group, u64)) -> bool {
-        parameters > 0 && self.data.holding(group) > 1
+    /// Gathers the weights of a part that the ranks of `all` share one by one, and the rest of them
+    /// for all of its operators.
+    fn gather_modules(&mut self, part: &Part, gather: Gather, all: Unit) {
+        let weights = self.weight_units(part, all);
+        let of_weights = weights.iter().map(|(_, unit)| unit.parameters).sum();
+        let rest = Unit { parameters: all.parameters.saturating_sub(of_weights), narrow: 0, ..all };
+        for (pass, prefetch) in
+            [(&part.forward, gather.forward_prefetch), (&part.backward, gather.backward_prefetch)]
+        {
+            let Some(last) = pass.clone().last() else { continue };
+            let (phase, prefetch) = (self.laid.graph.get(OpId(last)).phase, prefetch.get() as u32);
+            if self.is_gathered(rest) {
+                let filled = self.gather(part, (phase, pass.start), prefetch, rest);
+                self.hold(&filled, pass);
+            }
+            for op in pass.clone() {
+                let Some((unit, until)) = self.multiplied(op, &weights) else { continue };
+                let filled = self.gather(part, (phase, op), prefetch, unit);
+                self.hold(&filled, &(op..until.min(last) + 1));
+            }
+        }
+    }
+
+    /// Weights of a part that the ranks of `all` share, each with the operator of its gradient.
+    fn weight_units(&self, part: &Part, all: Unit) -> Vec<(u32, Unit)> {
+        let unit = |(op, parameters, group)| {
+            let group = if group == Group::Data { self.data.sharers() } else { group };
+            let narrow = self.laid.graph.operator(op).work.narrow_weights().filter(|_| self.narrow);
+            (op.0, Unit { group, parameters, narrow: narrow.unwrap_or(0) })
+        };
+        let weights = weights(self.laid, part).into_iter().map(unit);
+        weights.filter(|(_, unit)| unit.group == all.group).collect()
+    }
+
+    /// The weight that an operator multiplies, and the last operator for which it stays then: in
+    /// the backward pass that of its gradient.
+    fn multiplied(&self, op: u32, weights: &[(u32, Unit)]) -> Option<(Unit, u32)> {
+        let Operator { phase, work, .. } = self.laid.graph.operator(OpId(op));
+        let parameters = work.multiplies()?;
+        let mut weights = weights.iter().filter(|(_, unit)| unit.parameters == parameters);
+        let (_, unit) = weights.clone().next()?;
+        let forward = matches!(phase, Phase::Forward | Phase::Recompute);
+        let gradient = weights.find(|&&(gradient, _)| !forward && gradient > op);
+        Some((*unit, gradient.map_or(op, |&(gradient, _)| gradient)))
+    }
+
+    /// True if parameters come from other ranks, or from a host.
+    fn is_gathered(&self, unit: Unit) -> bool {
+        unit.parameters > 0 && (self.exchanges(unit.group) || self.data.parameters_away())
+    }
+
+    /// True if a group has several ranks.
+    fn exchanges(&self, group: Group) -> bool {
+        self.data.holding(group) > 1
     }
 
     /// Adds a gather for `reader`; gives what it fills, if ranks share that.
@@ -131,10 +202,10 @@ impl Exchanging<'_> {
         part: &Part,
         (phase, reader): (Phase, u32),
         prefetch: u32,
-        (group, parameters): (Group, u64),
+        Unit { group, parameters, narrow }: Unit,
     ) -> Vec<StorageId> {
         let half = self.states.parameter_bytes();
-        let bytes = parameters * half - self.narrow_weights(part) * (half - Dtype::Fp8.bytes());
+        let bytes = parameters * half - narrow * (half - Dtype::Fp8.bytes());
         let shared = self.data.parts_parameters();
         let fills = self.storage(part, Purpose::Gathered, shared.then_some(bytes));
         let mut writes = fills.clone();
@@ -154,7 +225,7 @@ impl Exchanging<'_> {
                 ("parameters to the GPU", phase, transfer(Role::Parameter, [host, Medium::HBM], share));
             ops.push(self.laid.add_beside(on, send, filling()));
         }
-        if self.exchanges((group, parameters)) {
+        if self.exchanges(group) {
             let gather = collective(CollectiveKind::AllGather, group, bytes);
             ops.push(self.laid.add_beside(on, ("gather parameters", phase, gather), filling()));
         }
@@ -216,7 +287,7 @@ impl Exchanging<'_> {
             }
         }
         for bucket in buckets {
-            if self.data.leaves_beside() || self.exchanges((bucket.group, bucket.parameters)) {
+            if self.data.leaves_beside() || self.exchanges(bucket.group) {
                 self.sum(&position[0], bucket);
             }
         }
@@ -231,7 +302,7 @@ impl Exchanging<'_> {
         let phase = if shared { self.laid.graph.get(last).phase } else { Phase::Update };
         let on = (part.stage, part.chunk);
         let mut ops = Vec::new();
-        if self.exchanges((group, parameters)) {
+        if self.exchanges(group) {
             let kind = match self.data.sharding {
                 Sharding::None => CollectiveKind::AllReduce,
                 _ => CollectiveKind::ReduceScatter,
@@ -242,11 +313,12 @@ impl Exchanging<'_> {
         if let Some(hosted) = self.data.hosted.filter(|hosted| hosted.beside) {
             let share = hosted.on_host(bytes.div_ceil(self.data.holding(group).into()));
             let reads = if ops.is_empty() { summed } else { Vec::new() };
-            let way = |from, to| transfer(Role::Gradient, [from, to], share);
-            let back = way(Medium::HOST, Medium::HBM);
+            let way = |way, bytes| transfer(Role::Gradient, way, bytes);
+            let back = way([Medium::HOST, Medium::HBM], share);
             let sum = ("sums of gradients to the GPU", Phase::Accumulate, back);
             ops.push(self.laid.add_beside(on, sum, Default::default()));
-            let leaving = ("gradients to the host", phase, way(Medium::HBM, Medium::HOST));
+            let leaving = way([Medium::HBM, Medium::HOST], hosted.leaving(share, self.states));
+            let leaving = ("gradients to the host", phase, leaving);
             ops.push(self.laid.add_beside(on, leaving, [reads, Vec::new()]));
         }
         let waits = self.data.hosted.is_some_and(|hosted| hosted.waits);
@@ -270,8 +342,16 @@ const fn collective(kind: CollectiveKind, group: Group, bytes: u64) -> Work {
 /// Which operators complete gradients of how many parameters of a part: products and convolutions
 /// those of their weights, its last operator the rest.
 pub(crate) fn completed(laid: &Laid, part: &Part) -> Vec<Completed> {
+    let mut completed = weights(laid, part);
+    let left = part.owned - completed.iter().map(|(_, weights, _)| weights).sum::<u64>();
+    completed.extend((left > 0).then(|| (OpId(part.weight.end - 1), left, Group::Data)));
+    completed
+}
+
+/// Products and convolutions that make the gradient of a weight of a part.
+fn weights(laid: &Laid, part: &Part) -> Vec<Completed> {
     let mut left = part.owned;
-    let mut completed = Vec::new();
+    let mut made = Vec::new();
     for op in part.weight.clone() {
         let Operator { phase, work, .. } = laid.graph.operator(OpId(op));
         let weights = work.weights().filter(|_| *phase == Phase::BackwardWeight);
@@ -279,12 +359,11 @@ pub(crate) fn completed(laid: &Laid, part: &Part) -> Vec<Completed> {
         if let Some(weights) = weights.filter(|&weights| weights <= left) {
             let of_experts = part.experts > 0 && matches!(work, Work::Grouped(_));
             let group = if of_experts { Group::ExpertData } else { Group::Data };
-            completed.push((OpId(op), weights, group));
+            made.push((OpId(op), weights, group));
             left -= weights;
         }
     }
-    completed.extend((left > 0).then(|| (OpId(part.weight.end - 1), left, Group::Data)));
-    completed
+    made
 }
 
 /// Buckets of at least so many parameters of a group, as gradients are completed; the last one of

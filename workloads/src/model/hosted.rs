@@ -5,6 +5,7 @@
 //! of a parameter     fp16 or bf16, its gradient in the type of the sums        on its way   g + 2 B
 //! at the host        fp32 parameter, moments, gradient                         held         4 + 8 + g B, two gradients where delayed
 //! on drives          all of it in fp32                                held         16 B, 4 of them written by passes
+//!                    gradients that pass its buffers                  on their way 4 B
 //!                                                                     moved        16 B read, 12 B written
 //! Adam               all of them read, all but the gradient written, and the   processed    12 + g + 12 + 2 B
 //!                    parameter as the GPU reads it
@@ -24,7 +25,10 @@
 //! A part of the states may stay with the GPU (Twin-Flow of ZeRO-Offload++, DeepSpeed's `ratio`;
 //! Megatron Core's `--optimizer-offload-fraction`): it updates them while the host updates the rest.
 
-use crate::exchange::Exchange;
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+
+use crate::exchange::{Exchange, Tie};
 use crate::graph::{OpId, Phase};
 use crate::host_update::{ALL, HostEvent, HostLane, HostTask, HostUpdate, HostedStates, KeptParameters};
 
@@ -68,9 +72,14 @@ impl HostedStates {
             // What its buffers hold is added where blocks are known.
             KeptParameters::Drives => [0, 0, all.parameters],
         };
-        let gradients = shared * states.gradient_bytes() * if self.delayed { 2 } else { 1 };
+        let gradients = match (self.all_gradients, self.delayed) {
+            // They pass the buffers of states.
+            (false, _) => 0,
+            (true, false) => shared * states.gradient_bytes(),
+            (true, true) => 2 * shared * states.gradient_bytes(),
+        };
         let [at_host, drives] = if self.states_on_drives {
-            [self.buffered(shared) * (kept + SINGLE), shared * (kept + SINGLE)]
+            [self.buffers(shared, moments), shared * (kept + SINGLE)]
         } else {
             [shared * kept, 0]
         };
@@ -96,6 +105,16 @@ impl HostedStates {
         self.group.saturating_mul(self.buffers.into()).min(shared)
     }
 
+    /// Bytes of those buffers: of each parameter its fp32 copy, its moments and its gradient.
+    fn buffers(&self, shared: u64, moments: u64) -> u64 {
+        self.buffered(shared) * SINGLE * (2 + moments)
+    }
+
+    /// Bytes of `bytes` of gradients as they leave the GPU: in fp32 where they go to buffers.
+    pub(crate) fn leaving(&self, bytes: u64, states: States) -> u64 {
+        if self.all_gradients { bytes } else { bytes / states.gradient_bytes() * SINGLE }
+    }
+
     /// Operators of a step that [`updates`] adds beside one of the visits or exchanges: what a
     /// group is read from and written to, and buffers of gradients.
     pub(crate) fn beside(&self, operator: &Operator) -> u64 {
@@ -105,7 +124,9 @@ impl HostedStates {
                 let back = count(!self.parameters.are_away(), 1);
                 count(self.states_on_drives, 2) + count(self.parameters.are_on_drives(), 1) + back
             }
-            Work::Transfer(TierCopy { to: Medium::HOST, .. }) => count(self.states_on_drives, 2),
+            Work::Transfer(TierCopy { to: Medium::HOST, .. }) => {
+                count(self.states_on_drives, if self.all_gradients { 2 } else { 1 })
+            }
             _ => 0,
         }
     }
@@ -204,12 +225,16 @@ pub(crate) fn updates(
 ) -> Vec<HostUpdate> {
     let Some(hosted) = hosted else { return Vec::new() };
     let of_stage = |(stage, &updated)| {
-        let mut host = Host { laid: &mut *laid, stage, tasks: Vec::new() };
+        let mut host = Host { laid: &mut *laid, stage, tasks: Vec::new(), held_back: Vec::new() };
         if hosted.pages {
             return host.page(hosted.buffers as usize);
         }
         if hosted.states_on_drives {
-            host.keep_gradients(exchanges, states);
+            if hosted.all_gradients {
+                host.keep_gradients(exchanges, states);
+            } else {
+                host.pass_gradients(exchanges, hosted.buffers(hosted.on_host(updated), moments));
+            }
         }
         host.update(&hosted, updated, (states, moments));
         let last = |lane| host.tasks.iter().rposition(|task| task.lane == lane);
@@ -217,7 +242,7 @@ pub(crate) fn updates(
         // What nothing else waits for; lanes go on in turn.
         let updated = last(HostLane::Process).filter(|_| written.or(back).is_none());
         let awaited = [written, updated, back].into_iter().flatten().collect();
-        HostUpdate { stage, tasks: host.tasks, needed: Vec::new(), awaited }
+        HostUpdate { stage, tasks: host.tasks, needed: Vec::new(), awaited, held_back: host.held_back }
     };
     (0u32..).zip(updated).map(of_stage).collect()
 }
@@ -227,16 +252,14 @@ struct Host<'a> {
     laid: &'a mut Laid,
     stage: u32,
     tasks: Vec<HostTask>,
+    /// Copies of gradients that need a buffer, and the tasks that have freed it.
+    held_back: Vec<(OpId, usize)>,
 }
 
 impl Host<'_> {
-    /// Gradients go on to drives as they come from the GPU.
+    /// Gradients that host memory has go on to drives as they come from the GPU.
     fn keep_gradients(&mut self, exchanges: &[Exchange], states: States) {
-        for &received in exchanges.iter().filter_map(|exchange| exchange.ops.last()) {
-            let bytes = match self.laid.graph.operator(received).work {
-                Work::Transfer(TierCopy { to: Medium::HOST, bytes, .. }) => bytes,
-                _ => continue,
-            };
+        for (received, bytes) in self.received(exchanges) {
             let single = bytes / states.gradient_bytes() * SINGLE;
             let copy = Work::Host(HostWork { kind: HostWorkKind::Copy, bytes: single });
             let copy = self.once("gradients to a buffer", copy);
@@ -245,6 +268,44 @@ impl Host<'_> {
             let write = self.once("gradients to drives", written);
             self.task(HostLane::Write, vec![write], [HostEvent::Ended(copied)]);
         }
+    }
+
+    /// Gradients go on to drives from buffers, into which the GPU copies no more than have room:
+    /// one copy waits until as many before it are written as leave room for it, or all.
+    fn pass_gradients(&mut self, exchanges: &[Exchange], room: u64) {
+        let (mut buffered, mut full) = (VecDeque::new(), 0);
+        for (received, bytes) in self.received(exchanges) {
+            let written = transfer(Role::State, [Medium::HOST, Medium::DRIVES], bytes);
+            let write = self.once("gradients to drives", written);
+            let write = self.task(HostLane::Write, vec![write], [HostEvent::Exchanged(received)]);
+            let mut freed = None;
+            while full + bytes > room
+                && let Some((before, its)) = buffered.pop_front()
+            {
+                (freed, full) = (Some(before), full - its);
+            }
+            self.held_back.extend(freed.map(|before| (received, before)));
+            buffered.push_back((write, bytes));
+            full += bytes;
+        }
+    }
+
+    /// Copies of gradients from the GPU with their bytes, in the order of the backward pass, which
+    /// begins with the last chunk.
+    fn received(&self, exchanges: &[Exchange]) -> Vec<(OpId, u64)> {
+        let graph = &self.laid.graph;
+        let copy = |exchange: &Exchange| {
+            let (Tie::Reduce { writer, .. }, &received) = (exchange.tie, exchange.ops.last()?) else {
+                return None;
+            };
+            match graph.operator(received).work {
+                Work::Transfer(TierCopy { to: Medium::HOST, bytes, .. }) => Some((writer, received, bytes)),
+                _ => None,
+            }
+        };
+        let mut copies: Vec<_> = exchanges.iter().filter_map(copy).collect();
+        copies.sort_by_key(|&(writer, ..)| (Reverse(graph.get(writer).chunk), writer));
+        copies.into_iter().map(|(_, received, bytes)| (received, bytes)).collect()
     }
 
     /// Groups are updated in turn. States on drives come before that and go back then, parameters
@@ -312,7 +373,7 @@ impl Host<'_> {
             left.push(self.task(HostLane::Write, vec![leaves], [HostEvent::Reached(leaves)]));
         }
         let awaited = left.last().copied().into_iter().collect();
-        HostUpdate { stage: self.stage, tasks: self.tasks, needed, awaited }
+        HostUpdate { stage: self.stage, tasks: self.tasks, needed, awaited, held_back: self.held_back }
     }
 
     /// Adds an operator of no visit.

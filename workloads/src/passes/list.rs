@@ -168,6 +168,13 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
 }
 
 impl Pipelining {
+    /// States of a model of so many stages that are with hosts. Sums of gradients over several
+    /// micro-batches are whole there.
+    pub(crate) fn hosted(&self, stages: u32) -> Option<HostedStates> {
+        let hosted = self.techniques.hosted(stages)?;
+        Some(HostedStates { all_gradients: hosted.all_gradients || self.micro_batches > 1, ..hosted })
+    }
+
     /// The blocks of a model as its passes rewrite them.
     pub(crate) fn rewritten(&self, mut model: Cut) -> Cut {
         list(self, Vec::new()).iter().for_each(|pass| pass.rewrite(&mut model));

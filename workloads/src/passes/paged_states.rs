@@ -63,6 +63,7 @@ impl Technique for PagedStates {
                     parameters: KeptParameters::Gpu,
                     parameter_buffers: 0,
                     states_on_drives: false,
+                    all_gradients: true,
                     billionths: billionths(self.ratio),
                     pages: true,
                 },

@@ -5,13 +5,16 @@
 //! static order of passes, and over the links of all ranks, to each its share, and are gathered
 //! between them (bandwidth-centric partitioning). Gradients leave as their sums are scattered, and
 //! go on to the drives. The host reads the states of a group, updates and writes them.
+//!
+//! The buffers of that update are empty during passes. DeepSpeed's `AsyncTensorSwapper` takes all
+//! of them for gradients, and waits for their writes where none is free.
 
 use hw_models::settings::{Count, Rate, Share};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
-use crate::host_update::{HostRates, HostedStates, KeptParameters};
+use crate::host_update::{HostGradients, HostRates, HostedStates, KeptParameters};
 use crate::model::transformer::Sharding;
 use crate::transfer::Outside;
 
@@ -23,6 +26,7 @@ const NAME: &str = "zero_infinity";
 
 const PATH: &str = "techniques.zero_infinity";
 const RATIO: &str = "techniques.zero_infinity.ratio";
+const GRADIENT_RATE: &str = "techniques.zero_infinity.gradient_rate";
 
 /// Keep states of the optimizer on drives or in host memory, and parameters in host memory or on
 /// drives, from where a block's come for every pass: to each rank its share, which ranks then
@@ -38,6 +42,8 @@ pub struct ZeroInfinity {
     pub parameter_buffers: Count<1, 1_024>,
     /// Where states of the optimizer are.
     pub states: Outside,
+    /// Gradients in host memory where states are on drives.
+    pub gradients: HostGradients,
     /// Arrays of `storage` that states, or parameters, are on, of the GPUs of a node in turn; the
     /// only one when absent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -54,8 +60,8 @@ pub struct ZeroInfinity {
     /// Most that the threads of one rank's update get of the host's memory, reads and writes
     /// together; all of it when absent.
     pub rate: Option<Rate>,
-    /// Most gradients that its threads copy to buffers of the drives in a second, in fp32; as much
-    /// as memory allows when absent.
+    /// Most gradients that its threads copy to buffers of the drives in a second, in fp32, where
+    /// `gradients` are whole; as much as memory allows when absent.
     pub gradient_rate: Option<Rate>,
 }
 
@@ -65,6 +71,7 @@ impl Default for ZeroInfinity {
             parameters: KeptParameters::Host,
             parameter_buffers: Count::literal(2),
             states: Outside::Drives,
+            gradients: HostGradients::default(),
             arrays: Vec::new(),
             group: Count::literal(1_000_000_000),
             buffers: Count::literal(1),
@@ -98,6 +105,7 @@ impl Technique for ZeroInfinity {
                     parameters: self.parameters,
                     parameter_buffers: self.parameter_buffers.get() as u32,
                     states_on_drives: states,
+                    all_gradients: !states || self.gradients == HostGradients::Whole,
                     billionths: billionths(self.ratio),
                     pages: false,
                 },
@@ -129,6 +137,12 @@ impl Technique for ZeroInfinity {
             let refused =
                 Diagnostic::new(RATIO, message, "remove it, or keep states with the hosts: `states: host`");
             wrong(refused.with("techniques.zero_infinity.states", "keeps them on drives"));
+        }
+        let pass = self.states == Outside::Drives && self.gradients == HostGradients::Buffered;
+        if self.gradient_rate.is_some() && pass {
+            let message = "threads copy gradients only where host memory has those of all parameters";
+            let refused = Diagnostic::new(GRADIENT_RATE, message, "remove it, or add `gradients: whole`");
+            wrong(refused.with("techniques.zero_infinity.gradients", ""));
         }
         around.check_hosted(PATH, wrong, |refuse| {
             if stages > 1 {

@@ -82,6 +82,7 @@ impl Technique for ZeroOffload {
                     parameters: KeptParameters::Gpu,
                     parameter_buffers: 0,
                     states_on_drives: false,
+                    all_gradients: true,
                     billionths: billionths(self.ratio),
                     pages: false,
                 },

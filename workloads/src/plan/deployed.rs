@@ -91,7 +91,7 @@ struct Priced<'j> {
 impl<'a> Deployed<'a> {
     /// Finds what the machine and the models of its hardware say against building it.
     pub(super) fn check(mut self, hardware: &Hardware<'_>) -> Result<(), PlanError> {
-        self.add_read_ahead();
+        self.add_buffers();
         let (layers, mut wrong) = (self.layers(), Vec::new());
         let techniques = self.deployment.pipelining.techniques.all();
         techniques.for_each(|it| it.check_tensors(&self.laid.graph, &layers, &mut |found| wrong.push(found)));
@@ -104,7 +104,7 @@ impl<'a> Deployed<'a> {
 
     /// Builds it on a machine that has GPUs for its ranks.
     pub(super) fn build(mut self, hardware: &Hardware<'_>) -> Result<Built, PlanError> {
-        self.add_read_ahead();
+        self.add_buffers();
         let chain = self.chain;
         let job = self.job(hardware)?;
         let kinds = kinds(&job)?;
@@ -134,7 +134,7 @@ impl<'a> Deployed<'a> {
 
     /// Finds what no order of its visits can do without.
     pub(super) fn floor(mut self, hardware: &Hardware<'_>) -> Result<Floor, PlanError> {
-        self.add_read_ahead();
+        self.add_buffers();
         let job = self.job(hardware)?;
         let kinds = kinds(&job)?;
         let passes = list(&self.deployment.pipelining, Vec::new());
@@ -287,14 +287,19 @@ impl<'a> Deployed<'a> {
         Err(PlanError::Invalid(vec![Diagnostic::sentence("host_overhead", problem)]))
     }
 
-    /// Adds to what hosts hold their buffers for parameters that are read ahead from drives, each as large as the largest read.
-    fn add_read_ahead(&mut self) {
+    /// Adds to what hosts hold their buffers for parameters that are read ahead from drives, each
+    /// as large as the largest read; those of states take the gradients that are exchanged at once.
+    fn add_buffers(&mut self) {
         for (stage, places) in (0u32..).zip(&mut self.states) {
             let reads = self.exchanges.iter().filter_map(|exchange| exchange.read);
             let reads = reads.filter(|read| self.laid.graph.get(read.op).stage == stage);
             let buffers =
                 reads.map(|read| u64::from(read.buffers) * self.laid.graph.operator(read.op).work.bytes());
             places.host.parameters += buffers.max().unwrap_or(0);
+            let passing = self.updates.iter().filter(|update| update.stage == stage);
+            let passing = passing.flat_map(HostUpdate::passing);
+            let passing = passing.map(|op| self.laid.graph.operator(op).work.bytes()).max();
+            places.host.optimizer = places.host.optimizer.max(passing.unwrap_or(0));
         }
     }
 

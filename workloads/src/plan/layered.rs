@@ -97,7 +97,7 @@ impl LayeredPlan {
 
     /// The ranks that hold the same parameters: copies of the model.
     pub(crate) fn data_parallel(&self) -> DataParallel {
-        let hosted = self.deployment.pipelining.techniques.hosted(self.stages);
+        let hosted = self.deployment.pipelining.hosted(self.stages);
         let data = DataParallel::new(self.data, self.sharding);
         DataParallel { overlap: self.overlap, hosted, ..data }.among_several()
     }

@@ -1,7 +1,7 @@
 //! Exchanges that go with the states that data-parallel ranks shard.
 
 use crate::diagnostic::Diagnostic;
-use crate::model::transformer::{DataParallel, GatherLimit, Overlap, Sharding};
+use crate::model::transformer::{DataParallel, Gather, GatherLimit, GatherUnit, Overlap, Sharding};
 
 use super::launch::Launch;
 
@@ -10,6 +10,7 @@ const DISTRIBUTED: &str = "parallelism.distributed_optimizer";
 const GROUP: &str = "parallelism.sharding_group";
 const BUCKET: &str = "parallelism.overlap_gradient_reduce.bucket";
 const GATHER: &str = "parallelism.overlap_parameter_gather";
+const UNIT: &str = "parallelism.overlap_parameter_gather.unit";
 const LIMIT: &str = "parallelism.overlap_parameter_gather.limit";
 const RESHARD: &str = "parallelism.overlap_parameter_gather.reshard_after_forward";
 const PER_PARAMETER: &str = "parallelism.overlap_parameter_gather.per_parameter";
@@ -44,6 +45,19 @@ pub fn check_overlap(
             );
             let remedy = "write `sharding: parameters` without `per_parameter`, or `limit: device`";
             wrong(Diagnostic::new(LIMIT, message, remedy).with_all(&[SHARDING, PER_PARAMETER]));
+        }
+    }
+    if let Some(gather) = gather.filter(|gather| gather.unit == GatherUnit::Module) {
+        let whole = Gather { unit: GatherUnit::Block, ..gather };
+        let plain =
+            Gather { limit: GatherLimit::Device, per_parameter: false, reshard_after_forward: true, ..whole };
+        if whole != plain || !data.parts_parameters() {
+            let message =
+                format!("`{UNIT}` is about weights that copies share, each gathered for its products");
+            let remedy =
+                "write `sharding: parameters` and nothing but prefetches beside it, or `unit: block`";
+            let involved = [SHARDING, LIMIT, PER_PARAMETER, RESHARD];
+            wrong(Diagnostic::new(UNIT, message, remedy).with_all(&involved));
         }
     }
     match (data.sharding, gather) {

@@ -47,7 +47,7 @@ pub(super) fn estimate_laid(
         0
     };
     let steps = pipelining.steps.saturating_add(profiled);
-    let hosted = pipelining.techniques.hosted(chain.stages);
+    let hosted = pipelining.hosted(chain.stages);
     let (mut of_micro_batch, mut of_step) = (Tally::default(), Tally::default());
     for op in laid.graph.ops() {
         let operator = laid.graph.work_of(op);

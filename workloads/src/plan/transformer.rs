@@ -66,7 +66,7 @@ impl TransformerPlan {
         let ranks = self.data.saturating_mul(self.execution.split.context);
         let expert = self.execution.split.expert;
         let sharing = self.sharing.unwrap_or(ranks);
-        let hosted = self.deployment.pipelining.techniques.hosted(self.execution.split.stages);
+        let hosted = self.deployment.pipelining.hosted(self.execution.split.stages);
         let sharding = self.sharding;
         DataParallel { ranks, expert, sharding, sharing, overlap: self.overlap, hosted }.among_several()
     }

@@ -92,14 +92,16 @@ fn sharing(draw: &mut Draw, settings: &mut Settings, plan: &Plan, moves: Moves) 
         let prefetches = [0, 1, 3];
         let choices = json!({ "forward_prefetch": prefetches, "backward_prefetch": prefetches });
         settings.some(draw, 40, GATHER, &choices);
-        if moves == Moves::Nothing {
+        if draw.between(0, 9) < 3 {
+            settings.set("parallelism.overlap_parameter_gather.unit", "module");
+        } else if moves == Moves::Nothing
             // A stage ends the backward pass of a micro-batch before the next forward pass.
-            if plan.scheduled.count == 1 || (plan.stages == 1 && plan.scheduled.is_1f1b()) {
-                settings.some(draw, 30, GATHER, &json!({ "reshard_after_forward": [false] }));
-            }
-            if !plan.layered && !plan.experts && plan.copies >= 4 {
-                settings.some(draw, 60, "parallelism", &json!({ "sharding_group": [2] }));
-            }
+            && (plan.scheduled.count == 1 || (plan.stages == 1 && plan.scheduled.is_1f1b()))
+        {
+            settings.some(draw, 30, GATHER, &json!({ "reshard_after_forward": [false] }));
+        }
+        if moves == Moves::Nothing && !plan.layered && !plan.experts && plan.copies >= 4 {
+            settings.some(draw, 60, "parallelism", &json!({ "sharding_group": [2] }));
         }
     } else if sharding != "none" {
         settings.some(draw, 20, "parallelism", &json!({ "overlap_parameter_gather": [{}] }));
@@ -141,6 +143,8 @@ fn states(draw: &mut Draw, settings: &mut Settings, plan: &Plan) -> bool {
     settings.some(draw, 35, INFINITY, &choices);
     if states == "host" {
         settings.some(draw, 25, INFINITY, &json!({ "ratio": ["0 %", "40 %"] }));
+    } else {
+        settings.some(draw, 40, INFINITY, &json!({ "gradients": ["whole"] }));
     }
     [states, parameters].contains(&"drives")
 }

@@ -46,7 +46,9 @@ pub struct Overlap {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "OverlapParameterGather")]
 pub struct Gather {
-    /// Prefetch distance of forward passes in blocks; with 1, two blocks are whole at a time.
+    /// Parameters that are gathered together.
+    pub unit: GatherUnit,
+    /// Prefetch distance of forward passes in units; with 1, two of them are whole at a time.
     pub forward_prefetch: Count<0, 4_096>,
     /// Prefetch distance of backward passes, for which sharded parameters are gathered again.
     pub backward_prefetch: Count<0, 4_096>,
@@ -57,6 +59,18 @@ pub struct Gather {
     pub per_parameter: bool,
     /// Limit on how early gathers take memory.
     pub limit: GatherLimit,
+}
+
+/// Parameters that are gathered together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GatherUnit {
+    /// A block of the model, as in PyTorch's FSDP.
+    #[default]
+    Block,
+    /// Each weight by itself, for every product with it anew, as in DeepSpeed's ZeRO-3 where
+    /// modules are larger than `stage3_max_reuse_distance`; the rest of a block for all of it.
+    Module,
 }
 
 /// Limit on how early gathers take memory.
@@ -80,6 +94,7 @@ impl Default for Gather {
     /// As PyTorch's FSDP with its defaults: one block ahead (`limit_all_gathers`, `BACKWARD_PRE`), `FULL_SHARD`.
     fn default() -> Self {
         Self {
+            unit: GatherUnit::Block,
             forward_prefetch: Count::literal(1),
             backward_prefetch: Count::literal(1),
             reshard_after_forward: true,

@@ -78,7 +78,7 @@ pub use crate::graph::operator::{
 };
 pub use context::ContextExchange;
 pub(crate) use data::Held;
-pub use data::{DataParallel, Gather, GatherLimit, Overlap};
+pub use data::{DataParallel, Gather, GatherLimit, GatherUnit, Overlap};
 pub use encoder::Encoder;
 pub(crate) use execution::GATHER_RECEIVED;
 pub use execution::{

@@ -26,6 +26,8 @@ pub fn realise(schedule: &mut Schedule, updates: &[HostUpdate], exchanged: &BTre
         let Some(compute) = schedule.compute(update.stage) else { continue };
         hand_over(compute, update, &signals);
         let Some(last) = compute.calls.last().copied() else { continue };
+        let reduces = |lane: &&mut Lane| (lane.stage, lane.kind) == (update.stage, LaneKind::Reduce);
+        schedule.lanes.iter_mut().filter(reduces).for_each(|reduce| hold_back(reduce, update, &signals));
         for host_lane in [HostLane::Read, HostLane::Process, HostLane::Write, HostLane::Return] {
             let own = (0..).zip(&update.tasks).filter(|(_, task)| task.lane == host_lane);
             let items: Vec<Item> = own.flat_map(|(number, task)| signals.items(number, task)).collect();
@@ -64,7 +66,7 @@ struct Signals<'a> {
 impl<'a> Signals<'a> {
     fn of(
         schedule: &mut Schedule,
-        HostUpdate { stage, tasks, needed, awaited }: &HostUpdate,
+        HostUpdate { stage, tasks, needed, awaited, held_back }: &HostUpdate,
         exchanged: &'a BTreeMap<OpId, SignalId>,
     ) -> Self {
         let mut signal = |what: &str| schedule.signal(format!("update of stage {stage}, {what}"));
@@ -79,7 +81,9 @@ impl<'a> Signals<'a> {
             _ => None,
         });
         let reached = reached.collect();
-        let needed: BTreeSet<usize> = of_tasks.chain(needed.iter().chain(awaited).copied()).collect();
+        let freeing = held_back.iter().map(|&(_, task)| task);
+        let needed: BTreeSet<usize> =
+            of_tasks.chain(needed.iter().chain(awaited).copied()).chain(freeing).collect();
         let ended = |task: usize| (task, signal(&format!("{} {task} ended", kind(tasks[task].lane).name())));
         Self { begins, ended: needed.into_iter().map(ended).collect(), reached, exchanged }
     }
@@ -106,6 +110,22 @@ impl<'a> Signals<'a> {
             HostEvent::EndedBefore(task) => (self.ended[&task], Nth::StepBefore, Why::Transfer),
         };
         Some(Item::Await { signal, nth, why })
+    }
+}
+
+/// Copies of gradients wait for their buffers; what is summed after them waits behind.
+fn hold_back(reduce: &mut Lane, HostUpdate { held_back, .. }: &HostUpdate, signals: &Signals<'_>) {
+    let freed: BTreeMap<OpId, SignalId> =
+        held_back.iter().map(|&(copy, task)| (copy, signals.ended[&task])).collect();
+    let instead = |item: &Item| {
+        let freed = match item {
+            Item::Execute(op) => freed.get(op),
+            _ => None,
+        };
+        freed.map(|&freed| Item::wait(freed, Why::Memory)).into_iter().chain([*item]).collect::<Vec<_>>()
+    };
+    for block in &mut reduce.blocks {
+        block.items = block.items.iter().flat_map(instead).collect();
     }
 }
 

@@ -8,7 +8,7 @@ use sim_core::time::Time;
 use sim_core::{Options, simulate_observed};
 use workloads::account::Communication;
 use workloads::model::transformer::{
-    Fp8, Gather, GatherLimit, Group, Layout, Scaling, ShardedTransformer, States, Work,
+    Fp8, Gather, GatherLimit, GatherUnit, Group, Layout, Scaling, ShardedTransformer, States, Work,
 };
 use workloads::passes::recompute::Mode;
 use workloads::plan::Built;
@@ -32,6 +32,10 @@ pub(super) fn overlaps() -> Vec<(Sharding, Overlap)> {
         (Sharding::Gradients, at_end),
         (Sharding::Gradients, gathered(Some(1 << 30), gather)),
         (Sharding::Parameters, gathered(None, gather)),
+        (
+            Sharding::Parameters,
+            gathered(Some(MIB), gather.map(|gather| Gather { unit: GatherUnit::Module, ..gather })),
+        ),
         (
             Sharding::Parameters,
             gathered(
@@ -66,8 +70,13 @@ pub(super) fn parameters(plan: &TransformerPlan) -> (u64, u64) {
     (model.parameters(plan.model.layers, true, true).total(), model.parameters(0, true, true).total())
 }
 
+/// Elements of the embedding of words, which the head shares.
+pub(super) fn words(plan: &TransformerPlan) -> u64 {
+    u64::from(plan.model.vocabulary) * u64::from(plan.model.hidden)
+}
+
 /// Bytes that the first rank sends to the others of its data group in a step.
-fn sent(built: &Built) -> u64 {
+pub(super) fn sent(built: &Built) -> u64 {
     sent_among(built, Group::Data)
 }
 
@@ -92,8 +101,9 @@ fn sent_among(built: &Built, group: Group) -> u64 {
     bytes
 }
 
-/// Rajbhandari et al. 2020, section 7: 2 Psi elements a step for stages 0 to 2, 3 Psi for stage 3, of which a rank of a
-/// ring sends (N - 1) / N. The root of FSDP is gathered once. With several micro-batches, gradients that are shared are
+/// Rajbhandari et al. 2020, section 7: 2 Psi elements a step for stages 0 to 2, 3 Psi for stage 3,
+/// of which a rank of a ring sends (N - 1) / N. The root of FSDP is gathered once; by module words
+/// are gathered for both of their ends. With several micro-batches, gradients that are shared are
 /// summed for each, and parameters that are shared gathered twice for each.
 #[test]
 fn bytes_are_those_of_the_zero_paper() {
@@ -106,6 +116,9 @@ fn bytes_are_those_of_the_zero_paper() {
             let elements = match sharding {
                 Sharding::None | Sharding::Optimizer => 2 * all,
                 Sharding::Gradients => (m + 1) * all,
+                Sharding::Parameters if overlap.gather.is_some_and(|it| it.unit == GatherUnit::Module) => {
+                    m * (3 * all + 2 * words(&plan))
+                }
                 Sharding::Parameters => m * (3 * all - root),
             };
             let expected = 2.0 * elements as f64 * 7.0 / 8.0;

@@ -3,6 +3,7 @@
 mod alike;
 mod balance;
 mod bounds;
+mod by_module;
 mod drives;
 mod elasticity;
 mod exchanged;

@@ -3,7 +3,7 @@
 use hw_models::settings::{Count, Rate};
 use hw_models::storage::{Array, DriveSet, OffloadedStates};
 use proptest::prelude::*;
-use workloads::host_update::KeptParameters;
+use workloads::host_update::{HostGradients, KeptParameters};
 use workloads::model::transformer::{AttentionKernel, Sharding, States};
 use workloads::names::{cause, kind};
 use workloads::passes::zero_infinity::ZeroInfinity;
@@ -18,6 +18,7 @@ pub(super) const ALL: ZeroInfinity = ZeroInfinity {
     parameters: KeptParameters::Host,
     parameter_buffers: Count::literal(2),
     states: Outside::Drives,
+    gradients: HostGradients::Whole,
     arrays: Vec::new(),
     group: Count::literal(100_000_000),
     buffers: Count::literal(1),
@@ -188,6 +189,52 @@ fn an_update_takes_what_its_states_take() {
     }
 }
 
+/// Gradients pass the buffers of states: host memory has nothing else of them, links and drives
+/// what they have otherwise. Sums over micro-batches are whole.
+#[test]
+fn gradients_pass_the_buffers_of_states() {
+    for (gradients, micro_batches, whole) in [
+        (HostGradients::Buffered, 1, false),
+        (HostGradients::Whole, 1, true),
+        (HostGradients::Buffered, 2, true),
+    ] {
+        let plan = kept(ZeroInfinity { gradients, ..ALL }, 2, micro_batches);
+        let ran = world().completed(&plan);
+        let all = all(&plan);
+        let on_hosts = |name: &str| {
+            let stores = ran.lowered.platform.stores.iter().zip(&ran.run.stores);
+            let hosts = stores.filter(|(store, _)| store.name.starts_with("node[0].memory"));
+            let kind = ran.lowered.program.kinds.iter().position(|known| known == name);
+            kind.map_or(0, |kind| hosts.map(|(_, store)| store.peak.by_kind[kind]).sum())
+        };
+        close(on_hosts(kind::GRADIENTS), if whole { 4 * all } else { 0 });
+        close(on_hosts(kind::OPTIMIZER), 2 * 16 * ALL.group.get());
+        close(held(&ran), 16 * all);
+        close(served(&ran, "node[0].switch", " -> node[0].ssd"), (12 + 4) * all);
+    }
+}
+
+/// A drive that takes gradients slower than they come: with buffers for a tenth of them the GPU
+/// waits in its backward pass for what it would wait for at its update, and the step is as long.
+#[test]
+fn full_buffers_hold_the_backward_pass_back() {
+    let mut world = world();
+    world.catalogue.ssds.values_mut().for_each(|drive| drive.write_gb_per_s = Some(1.0));
+    let ran = |gradients| {
+        let group = Count::literal(16_000_000);
+        let mut plan = kept(ZeroInfinity { gradients, group, ..ALL }, 1, 1);
+        plan.deployment.drives = on(Some(DriveSet::First(Count::literal(1))));
+        (world.completed(&plan), all(&plan))
+    };
+    let ((whole, all), (buffered, _)) = (ran(HostGradients::Whole), ran(HostGradients::Buffered));
+    let waited = |ran: &Ran| ran.spent(0, 0, cause::TRANSFER).as_secs();
+    // A block's gradients are more than the buffers take: two of them are under way at the end.
+    let moved = waited(&whole) - waited(&buffered);
+    assert!(moved > 0.3 * 4.0 * all as f64 / 1e9, "{moved} s");
+    let longer = buffered.seconds() / whole.seconds();
+    assert!((1.0 - 1e-6..1.02).contains(&longer), "{longer}");
+}
+
 #[test]
 fn a_full_drive_is_told_before_anything_runs() {
     let mut world = world();
@@ -236,6 +283,7 @@ proptest! {
         ],
         parameter_buffers in 1_u64..5,
         states_on_drives: bool,
+        gradients in prop_oneof![Just(HostGradients::Buffered), Just(HostGradients::Whole)],
         group in prop_oneof![Just(30_000_000_u64), Just(1_000_000_000_000)],
         buffers in 1_u64..4,
         count in 1_u32..8,
@@ -244,6 +292,7 @@ proptest! {
             parameters,
             parameter_buffers: Count::literal(parameter_buffers),
             states: outside(states_on_drives),
+            gradients,
             group: Count::literal(group),
             buffers: Count::literal(buffers),
             ..ALL
