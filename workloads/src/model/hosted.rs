@@ -12,6 +12,9 @@
 //! before it          gradients unscaled and clipped    processed    2 g B, not of states on drives
 //! ```
 //!
+//! Gradients of stages of a pipeline, which are summed on the GPU, leave at the end of a step and
+//! wait in host memory, not on drives.
+//!
 //! Parameters may be on drives, too: a block's are read ahead of every pass, and what a group's update has made of them is written.
 //!
 //! Gradients of several micro-batches are summed on the GPU: what the host has of them comes back, is added to and leaves again
@@ -79,7 +82,7 @@ impl HostedStates {
             (true, true) => 2 * shared * states.gradient_bytes(),
         };
         let [at_host, drives] = if self.states_on_drives {
-            [self.buffers(shared, moments), shared * (kept + SINGLE)]
+            [self.buffers(shared, moments), shared * (kept + self.gradient_on_drives())]
         } else {
             [shared * kept, 0]
         };
@@ -98,6 +101,12 @@ impl HostedStates {
     pub(crate) fn on_host(&self, parameters: u64) -> u64 {
         let part = u128::from(parameters) * u128::from(self.billionths) / u128::from(ALL);
         part as u64
+    }
+
+    /// Bytes of a parameter's gradient on drives, where gradients go on as they come. Those that
+    /// come at the end of a step wait in host memory.
+    const fn gradient_on_drives(&self) -> u64 {
+        if self.states_on_drives && self.beside { SINGLE } else { 0 }
     }
 
     /// Parameters of `shared` whose states are in buffers at a time.
@@ -125,7 +134,7 @@ impl HostedStates {
                 count(self.states_on_drives, 2) + count(self.parameters.are_on_drives(), 1) + back
             }
             Work::Transfer(TierCopy { to: Medium::HOST, .. }) => {
-                count(self.states_on_drives, if self.all_gradients { 2 } else { 1 })
+                count(self.gradient_on_drives() > 0, if self.all_gradients { 2 } else { 1 })
             }
             _ => 0,
         }
@@ -153,7 +162,10 @@ impl HostedStates {
         }
         let of_states = SINGLE * (1 + moments);
         let narrow = if states.copy_bytes() > 0 { states.parameter_bytes() } else { 0 };
-        let gradient = if self.states_on_drives { SINGLE } else { states.gradient_bytes() };
+        let gradient = match self.gradient_on_drives() {
+            0 => states.gradient_bytes(),
+            single => single,
+        };
         let unscaled = if self.states_on_drives || narrow == 0 { 0 } else { 2 * gradient };
         let each = 2 * of_states + gradient + narrow + unscaled;
         let groups = parameters.div_ceil(self.group.max(1)).max(1 + u64::from(on_gpu > 0));
@@ -314,8 +326,8 @@ impl Host<'_> {
         let visit = self.laid.graph.visit(self.stage, 0, Phase::Update).to_vec();
         let groups: Vec<OpId> = visit.into_iter().filter(|&op| is_update(self.laid, op)).collect();
         let each = hosted.on_host(updated).div_ceil(groups.len().max(1) as u64);
-        let [single, kept, half] =
-            [each * SINGLE, each * SINGLE * (1 + moments), each * states.parameter_bytes()];
+        let gradient = each * hosted.gradient_on_drives();
+        let [kept, half] = [each * SINGLE * (1 + moments), each * states.parameter_bytes()];
         let (from_drives, to_drives) = ([Medium::DRIVES, Medium::HOST], [Medium::HOST, Medium::DRIVES]);
         // No states are read before all gradients are on the drives.
         let gradients = self.tasks.len().checked_sub(1).map(HostEvent::Ended);
@@ -324,7 +336,7 @@ impl Host<'_> {
             // What follows on a lane comes after its first task.
             let begins = (number == 0).then_some(HostEvent::Passes);
             let read = hosted.states_on_drives.then(|| {
-                let way = transfer(Role::State, from_drives, kept + single);
+                let way = transfer(Role::State, from_drives, kept + gradient);
                 let read = self.once("states from drives", way);
                 let buffer = number.checked_sub(hosted.buffers as usize).map(|before| freed[before]);
                 let after = [begins, begins.and(gradients), buffer];

@@ -10,7 +10,7 @@ use crate::graph::OpGraph;
 use crate::host_update::HostRates;
 use crate::host_update::{ALL, HostedStates};
 use crate::model::hosted::INVOLVED;
-use crate::model::transformer::{DataParallel, Step};
+use crate::model::transformer::{DataParallel, Sharding, Step};
 use crate::order::PipelineSchedule;
 
 use super::{LayerOps, Pipelining, Saving, Techniques};
@@ -149,6 +149,22 @@ impl Around<'_> {
         own(&mut refuse);
         if self.data.sharing < self.data.ranks {
             refuse("groups of copies that share would each update all: let all copies share");
+        }
+    }
+
+    /// Refuses ways of sharing with which hosts cannot update what whole parameters on GPUs become.
+    pub(super) fn check_shared_states(&self, refuse: &mut dyn FnMut(&str)) {
+        if self.data.ranks > 1 && self.data.sharding == Sharding::None {
+            refuse(
+                "copies that share nothing would each update all: let them share gradients (ZeRO-2), \
+                 in a pipeline states of the optimizer (ZeRO-1)",
+            );
+        }
+        if self.stages > 1 && self.data.sharding >= Sharding::Gradients {
+            refuse(
+                "stages of a pipeline sum gradients on the GPU until the end of the step: let copies share \
+                 states of the optimizer (ZeRO-1)",
+            );
         }
     }
 

@@ -6,6 +6,9 @@
 //! between them (bandwidth-centric partitioning). Gradients leave as their sums are scattered, and
 //! go on to the drives. The host reads the states of a group, updates and writes them.
 //!
+//! Where parameters stay on GPUs a model may have tensor ranks and stages as well: what is too large
+//! for all memories together trains with its states on drives alone, which is what BigCuts searched.
+//!
 //! The buffers of that update are empty during passes. DeepSpeed's `AsyncTensorSwapper` takes all
 //! of them for gradients, and waits for their writes where none is free.
 
@@ -31,7 +34,9 @@ const GRADIENT_RATE: &str = "techniques.zero_infinity.gradient_rate";
 /// Keep states of the optimizer on drives or in host memory, and parameters in host memory or on
 /// drives, from where a block's come for every pass: to each rank its share, which ranks then
 /// gather. Gradients go on to the drives; the host reads a group's states, updates and writes
-/// them. Copies of the model share everything (`sharding: parameters`).
+/// them. Copies of the model share everything (`sharding: parameters`). With `parameters: gpu`
+/// these stay whole on GPUs, as tensor ranks and pipeline stages have them: copies share states of
+/// the optimizer, which drives hold (after BigCuts, Seoul National University 2021).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ZeroInfinity {
@@ -89,8 +94,10 @@ impl Technique for ZeroInfinity {
         vec![Saving::new(NAME, "{ states: host }", HOST), Saving::new(NAME, "{ states: drives }", DRIVES)]
     }
 
-    fn facts(&self, _stages: u32) -> Facts<'_> {
+    fn facts(&self, stages: u32) -> Facts<'_> {
         let states = self.states == Outside::Drives;
+        // Stages of a pipeline sum gradients on the GPU, which leave once a step.
+        let beside = stages == 1;
         let parameters = self.parameters == KeptParameters::Drives;
         let rate = |rate: Option<Rate>| rate.map(|rate| rate.bytes_per_second() as f64);
         Facts {
@@ -101,11 +108,11 @@ impl Technique for ZeroInfinity {
                     group: self.group.get(),
                     buffers: self.buffers.get() as u32,
                     delayed: false,
-                    beside: true,
+                    beside,
                     parameters: self.parameters,
                     parameter_buffers: self.parameter_buffers.get() as u32,
                     states_on_drives: states,
-                    all_gradients: !states || self.gradients == HostGradients::Whole,
+                    all_gradients: !states || !beside || self.gradients == HostGradients::Whole,
                     billionths: billionths(self.ratio),
                     pages: false,
                 },
@@ -145,13 +152,20 @@ impl Technique for ZeroInfinity {
             wrong(refused.with("techniques.zero_infinity.gradients", ""));
         }
         around.check_hosted(PATH, wrong, |refuse| {
-            if stages > 1 {
+            let is_away = self.parameters.are_away();
+            let shares_parameters = data.sharding == Sharding::Parameters;
+            if stages > 1 && (is_away || shares_parameters) {
                 refuse(
-                    "what is shared is gathered for every micro-batch of a pipeline anew, which no framework does: use 1 stage",
+                    "what is shared is gathered for every micro-batch of a pipeline anew, which no framework does: \
+                     use 1 stage, or keep parameters whole: `parameters: gpu` with `sharding: optimizer`",
                 );
-            }
-            if data.ranks > 1 && data.sharding != Sharding::Parameters {
-                refuse("every rank has its share of all: let copies share parameters (ZeRO-3)");
+            } else if is_away && data.ranks > 1 && !shares_parameters {
+                refuse(
+                    "every rank has its share of all: let copies share parameters (ZeRO-3), or keep them whole: \
+                     `parameters: gpu`",
+                );
+            } else if !is_away {
+                around.check_shared_states(refuse);
             }
         });
     }

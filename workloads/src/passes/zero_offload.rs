@@ -98,22 +98,10 @@ impl Technique for ZeroOffload {
     }
 
     fn check(&self, around: &Around<'_>, wrong: &mut dyn FnMut(Diagnostic)) {
-        let &Around { stages, data, .. } = around;
         check_ratio("techniques.zero_offload.ratio", self.ratio, wrong);
         around.check_hosted(PATH, wrong, |refuse| {
-            if data.ranks > 1 && data.sharding == Sharding::None {
-                refuse(
-                    "copies that share nothing would each update all: let them share gradients (ZeRO-2), \
-                     in a pipeline states of the optimizer (ZeRO-1)",
-                );
-            }
-            if stages > 1 && data.sharding >= Sharding::Gradients {
-                refuse(
-                    "stages of a pipeline sum gradients on the GPU until the end of the step: let copies share \
-                     states of the optimizer (ZeRO-1)",
-                );
-            }
-            if data.sharding == Sharding::Parameters {
+            around.check_shared_states(refuse);
+            if around.data.sharding == Sharding::Parameters {
                 refuse("parameters stay whole on every GPU: let copies share gradients (ZeRO-2)");
             }
         });

@@ -33,7 +33,7 @@ enum Moves {
 pub(super) fn fill(draw: &mut Draw, settings: &mut Settings, plan: &Plan) {
     let moves = match draw.between(0, 19) {
         0 | 1 if !plan.partial => Moves::Offload,
-        2 if !plan.partial && plan.stages == 1 => Moves::Infinity,
+        2 if !plan.partial => Moves::Infinity,
         3 if !plan.partial => Moves::Pages,
         _ => Moves::Nothing,
     };
@@ -78,8 +78,8 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings, plan: &Plan) {
 
 fn sharing(draw: &mut Draw, settings: &mut Settings, plan: &Plan, moves: Moves) {
     let sharding = match moves {
+        Moves::Infinity | Moves::Offload if plan.stages > 1 => "optimizer",
         Moves::Infinity => "parameters",
-        Moves::Offload if plan.stages > 1 => "optimizer",
         Moves::Offload => "gradients",
         Moves::Nothing | Moves::Pages if plan.partial => draw.one(&["none", "none", "optimizer"]),
         Moves::Nothing | Moves::Pages => draw.one(&["none", "none", "optimizer", "gradients", "parameters"]),
@@ -133,7 +133,9 @@ fn memory(draw: &mut Draw, settings: &mut Settings, plan: &Plan) {
 fn states(draw: &mut Draw, settings: &mut Settings, plan: &Plan) -> bool {
     const INFINITY: &str = "techniques.zero_infinity";
     let places: &[&str] = if plan.machine.drives > 0 { &["gpu", "host", "drives"] } else { &["gpu", "host"] };
-    let (states, parameters) = (draw.one(&places[1..]), draw.one(places));
+    // Stages of a pipeline keep theirs.
+    let kept = if plan.stages > 1 { 1 } else { places.len() };
+    let (states, parameters) = (draw.one(&places[1..]), draw.one(&places[..kept]));
     settings.set(INFINITY, json!({ "states": states, "parameters": parameters }));
     let choices = json!({
         "group": [1_000_000, 100_000_000, 1_000_000_000],

@@ -11,7 +11,7 @@ use workloads::plan::{Drives, PlanError};
 use workloads::transfer::Outside;
 
 use super::drives::{array, path};
-use super::exchanged::parameters;
+use super::exchanged::{parameters, words};
 use super::{Ran, TransformerPlan, World, gpt, plan};
 
 pub(super) const ALL: ZeroInfinity = ZeroInfinity {
@@ -186,6 +186,30 @@ fn an_update_takes_what_its_states_take() {
             update < 1.001 * waited && waited < update + gradients,
             "{buffers} buffers: {waited} s, of which {update} s of states and {gradients} s of gradients"
         );
+    }
+}
+
+/// Stages of a pipeline, whose parameters are whole on GPUs: gradients leave once and wait in host
+/// memory, so that drives have 12 bytes of a parameter, which are read and written once a step.
+/// The first and the last stage have words both.
+#[test]
+fn stages_have_their_states_on_drives() {
+    for data in [1, 2] {
+        let technique = ZeroInfinity { parameters: KeptParameters::Gpu, ..ALL };
+        let mut plan = plan(gpt(4), [1, 4, data], 4);
+        plan.execution.states = States::FullGradients;
+        plan.sharding = if data > 1 { Sharding::Optimizer } else { Sharding::None };
+        plan.deployment.pipelining.techniques.zero_infinity = Some(technique);
+        plan.deployment.drives = on(None);
+        let ran = world().completed(&plan);
+        let updated = all(&plan) + words(&plan);
+        close(served(&ran, "node[0].ssd", " -> node[0].switch"), 12 * updated);
+        close(served(&ran, "node[0].switch", " -> node[0].ssd"), 12 * updated);
+        close(served(&ran, "node[0].gpu", " -> node[0].switch"), 4 * updated);
+        close(served(&ran, "node[0].switch", " -> node[0].gpu"), 2 * updated);
+        close(held(&ran), 12 * updated);
+        let optimizer = (0..4).map(|stage| ran.at_peak(stage, &[kind::OPTIMIZER])).max();
+        assert_eq!(optimizer, Some(0));
     }
 }
 
