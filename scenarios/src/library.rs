@@ -1,7 +1,7 @@
 //! The scenarios that come with foretrain, embedded so that they run from any directory.
 
 /// Name and text of each, in the order in which they are listed.
-const LIBRARY: [(&str, &str); 45] = [
+const LIBRARY: [(&str, &str); 46] = [
     ("bpipe-gpt3-96b", include_str!("../library/bpipe-gpt3-96b.yaml")),
     ("bpipe-gpt3-96b-flash", include_str!("../library/bpipe-gpt3-96b-flash.yaml")),
     ("bpipe-gpt3-134b", include_str!("../library/bpipe-gpt3-134b.yaml")),
@@ -14,6 +14,7 @@ const LIBRARY: [(&str, &str); 45] = [
     ("plan-llama-3-70b-64-h100", include_str!("../library/plan-llama-3-70b-64-h100.yaml")),
     ("plan-commodity-8x3090", include_str!("../library/plan-commodity-8x3090.yaml")),
     ("plan-mixed-a100-v100", include_str!("../library/plan-mixed-a100-v100.yaml")),
+    ("bigcuts-defaults", include_str!("../library/bigcuts-defaults.yaml")),
     ("plan-time-or-price", include_str!("../library/plan-time-or-price.yaml")),
     ("fit-one-node", include_str!("../library/fit-one-node.yaml")),
     ("goodput-16k", include_str!("../library/goodput-16k.yaml")),

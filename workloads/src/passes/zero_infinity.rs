@@ -91,7 +91,12 @@ impl Technique for ZeroInfinity {
     fn savings(_layers: u32) -> Vec<Saving> {
         const HOST: &str = "hosts hold parameters and the states of the optimizer, and update";
         const DRIVES: &str = "hosts hold parameters, drives the states of the optimizer";
-        vec![Saving::new(NAME, "{ states: host }", HOST), Saving::new(NAME, "{ states: drives }", DRIVES)]
+        const STATES: &str = "drives hold the states of the optimizer";
+        vec![
+            Saving::new(NAME, "{ states: host }", HOST),
+            Saving::new(NAME, "{ states: drives }", DRIVES),
+            Saving::new(NAME, "{ states: drives, parameters: gpu }", STATES),
+        ]
     }
 
     fn facts(&self, stages: u32) -> Facts<'_> {

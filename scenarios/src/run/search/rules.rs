@@ -27,12 +27,18 @@ struct Rule {
     rank: fn(&Settings) -> Option<u64>,
 }
 
-const RULES: [Rule; 3] = [
+const RULES: [Rule; 4] = [
     Rule {
         name: "with all of it on GPUs",
         source: "plans that keep states and activations where they are used, whatever they compute again",
         applies: |best| best.moves,
         rank: |plan| (!plan.moves).then_some(0),
+    },
+    Rule {
+        name: "without tensor ranks and stages",
+        source: "what ZeRO of DeepSpeed has by itself, with all that may leave GPUs",
+        applies: |best| best.moves,
+        rank: |plan| plan.is_unsplit().then_some(0),
     },
     Rule {
         name: "by the rule of Megatron-LM",
@@ -75,8 +81,7 @@ fn megatron(plan: &Settings) -> Option<u64> {
 }
 
 fn autotuner(plan: &Settings) -> Option<u64> {
-    let plain = [plan.tensor, plan.stages, plan.context] == [1; 3] && !plan.moves;
-    plain.then_some(0)
+    (plan.is_unsplit() && !plan.moves).then_some(0)
 }
 
 /// Plans of all rules beside the best one, which is at a place and has a run.
@@ -124,6 +129,11 @@ impl Rule {
 }
 
 impl Settings {
+    /// True if copies of the model, which may share their states, are on one GPU each.
+    fn is_unsplit(&self) -> bool {
+        [self.tensor, self.stages, self.context] == [1; 3]
+    }
+
     /// Settings of the plans of a group; what no axis says is as in `base`.
     fn of_group(space: &Space<'_>, base: &Scenario, group: usize) -> impl Iterator<Item = Self> {
         let values = space.values((group, 0));

@@ -1,5 +1,6 @@
 //! A space of plans, and more that is known of each: why it is impossible, its bound, its run.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -15,7 +16,7 @@ use crate::campaign;
 use crate::experiment::sweep::digits;
 use crate::experiment::{Experiment, Search, Variant};
 use crate::plans;
-use crate::schema::Scenario;
+use crate::schema::{Count, Scenario};
 
 /// Plans of an experiment, in groups.
 pub(super) struct Space<'e> {
@@ -45,7 +46,7 @@ pub(super) enum Told {
 
 /// A plan whose operators are priced.
 pub(super) struct Priced {
-    /// Digits of its scenario.
+    /// Digits of its scenario, the same for plans that do the same.
     pub(super) fingerprint: [u64; 2],
     /// Its bound, by objective.
     pub(super) bound: Figures,
@@ -137,7 +138,7 @@ impl<'e> Space<'e> {
             Ok(scenario) => scenario,
             Err(reasons) => return Told::Impossible(reasons),
         };
-        let fingerprint = fingerprint(&scenario);
+        let fingerprint = fingerprint(&plainest(&scenario));
         match plans::floor(&scenario) {
             Err(error) => Told::Impossible(vec![error.to_string()]),
             Ok(None) => match plans::check(&scenario) {
@@ -199,4 +200,17 @@ impl<'e> Space<'e> {
             Err(reasons) => Ok(failure::infeasible(reasons.join("; "))),
         }
     }
+}
+
+/// A scenario that does the same and leaves out what does nothing: ranks that hold all of a model
+/// share it with nobody.
+fn plainest(scenario: &Scenario) -> Cow<'_, Scenario> {
+    let parallelism = &scenario.parallelism;
+    let of_a_copy = parallelism.tensor.map_or(1, Count::get) * scenario.stages() as u64;
+    if plans::ranks(scenario) > of_a_copy || parallelism.sharding.is_none() {
+        return Cow::Borrowed(scenario);
+    }
+    let mut plain = scenario.clone();
+    plain.parallelism.sharding = None;
+    Cow::Owned(plain)
 }
