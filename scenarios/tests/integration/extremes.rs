@@ -178,10 +178,10 @@ fn a_dgx_2_holds_a_trillion_parameters_with_drives() {
     let summary = largest_on_dgx_2("[128, 256]", with);
     assert!((1_000.0..1_020.0).contains(&found(&summary)), "{}", summary.finding);
     assert_eq!(limiting(&summary), "node[0].nvme");
+    let summary = largest_on_dgx_2("[12, 13]", "[{ states: host }]");
+    assert!((90.0..100.0).contains(&found(&summary)), "{}", summary.finding);
+    assert!(limiting(&summary).starts_with("node[0].memory"), "{}", limiting(&summary));
     let whole = "[{ parameters: drives, parameter_buffers: 5, gradients: whole }]";
-    for (layers, states) in [("[12, 13]", "[{ states: host }]"), ("[12, 128]", whole)] {
-        let summary = largest_on_dgx_2(layers, states);
-        assert!((90.0..100.0).contains(&found(&summary)), "{}", summary.finding);
-        assert!(limiting(&summary).starts_with("node[0].memory"), "{}", limiting(&summary));
-    }
+    let summary = largest_on_dgx_2("[1, 128]", whole);
+    assert!(limiting(&summary).starts_with("node[0].memory"), "{}", limiting(&summary));
 }
