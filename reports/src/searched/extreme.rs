@@ -141,7 +141,7 @@ fn first(extreme: &Extreme) -> Option<&TriedValue> {
 /// Reason for which a value has no plan.
 fn why(tried: &TriedValue) -> String {
     let closest = if tried.plans == 1 {
-        "its plan".to_owned()
+        "the plan".to_owned()
     } else {
         format!("the closest of {} plans", tried.plans)
     };

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use clap::ValueEnum;
-use scenarios::best_plan::{Asked, BestPlan, LastFit};
+use scenarios::best_plan::{Asked, LastFit};
 use scenarios::{Experiment, Opened, load};
 
 use super::Exit;
@@ -12,15 +12,14 @@ use super::printer::Printer;
 use super::progress;
 use super::request::{How, Request};
 use super::run::{command, simulate};
+use super::task::Task;
 use super::trouble::Trouble;
 
 /// What is asked for, of which model and machine.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// A published model (`foretrain list models`), or a Hugging Face config.json
-    model: String,
-    /// Nodes of the machine (`foretrain list machines`): `dgx-h100`, or `8xdgx-h100` for several
-    machine: String,
+    #[command(flatten)]
+    task: Task,
     /// The quantity whose largest value that fits is looked for
     #[arg(long, value_enum, default_value_t = Largest::Model, conflicts_with = "fewest")]
     largest: Largest,
@@ -30,15 +29,6 @@ pub(super) struct Arguments {
     /// Most time of a step, such as `20 s`
     #[arg(long, value_name = "TIME")]
     within: Option<String>,
-    /// Network between the nodes (`foretrain list fabrics`)
-    #[arg(long, value_name = "NAME")]
-    fabric: Option<String>,
-    /// Sequences of a step, where they are not what is asked for
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
-    global_batch: Option<u64>,
-    /// Tokens of a sequence, where they are not what is asked for
-    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
-    sequence: Option<u64>,
     /// Print the scenario that would be run, and simulate nothing
     #[arg(long)]
     print: bool,
@@ -78,7 +68,7 @@ pub(super) fn fit(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trou
 }
 
 fn asked(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
-    let Arguments { model, machine, changes, how, .. } = arguments;
+    let Arguments { task: Task { model, machine, .. }, changes, how, .. } = arguments;
     let text = arguments.last_fit().scenario().map_err(Trouble::Mistake)?;
     if arguments.print {
         return printer.print(&text);
@@ -105,14 +95,6 @@ fn read(text: &str, changes: &Changes) -> Result<Experiment, Trouble> {
 
 impl Arguments {
     fn last_fit(&self) -> LastFit<'_> {
-        let Self { model, machine, fabric, global_batch, sequence, .. } = self;
-        let plan = BestPlan {
-            model,
-            machine,
-            fabric: fabric.as_deref(),
-            global_batch: *global_batch,
-            sequence: *sequence,
-        };
         let asked = match (self.fewest, self.largest) {
             (Some(Fewest::Gpus), _) => Asked::FewestNodes,
             (None, Largest::Model) => Asked::LargestModel,
@@ -120,7 +102,7 @@ impl Arguments {
             (None, Largest::Batch) => Asked::LargestMicroBatch,
             (None, Largest::GlobalBatch) => Asked::LargestGlobalBatch,
         };
-        LastFit { plan, asked, within: self.within.as_deref() }
+        LastFit { plan: self.task.best_plan(), asked, within: self.within.as_deref() }
     }
 
     /// Words of a command with the same results.
@@ -130,14 +112,15 @@ impl Arguments {
             None => Some(("--largest", self.largest.to_possible_value())),
         };
         let quantity = quantity.and_then(|(flag, value)| Some((flag, value?.get_name().to_owned())));
+        let Task { model, machine, fabric, global_batch, sequence } = &self.task;
         let others = [
             quantity,
             self.within.clone().map(|value| ("--within", value)),
-            self.fabric.clone().map(|value| ("--fabric", value)),
-            self.global_batch.map(|value| ("--global-batch", value.to_string())),
-            self.sequence.map(|value| ("--sequence", value.to_string())),
+            fabric.clone().map(|value| ("--fabric", value)),
+            global_batch.map(|value| ("--global-batch", value.to_string())),
+            sequence.map(|value| ("--sequence", value.to_string())),
         ];
-        let mut words = ["fit", &self.model, &self.machine].map(str::to_owned).to_vec();
+        let mut words = ["fit", model, machine].map(str::to_owned).to_vec();
         words.extend(others.into_iter().flatten().flat_map(|(flag, value)| [flag.to_owned(), value]));
         words.extend(self.changes.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()]));
         words

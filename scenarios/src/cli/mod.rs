@@ -29,6 +29,7 @@ mod shards;
 mod show;
 #[cfg(not(feature = "measure"))]
 mod simulates_only;
+mod task;
 mod tensors;
 mod trouble;
 #[cfg(feature = "measure")]
@@ -99,7 +100,7 @@ enum Verb {
     /// Begin a scenario file
     New(new::Arguments),
     /// Print a scenario that searches for the best plan of a model on a machine
-    Plan(plan::Arguments),
+    Plan(task::Task),
     /// Look for the largest model, batch or sequence that a machine trains, or the fewest nodes that train a model
     Fit(fit::Arguments),
     /// Print the JSON Schema of scenario files, for editors

@@ -1,5 +1,7 @@
-//! A technique that is given nothing to do changes nothing: over the first point of every library scenario each gives the
-//! results of the plan without it, but for its own report.
+//! A technique that is given nothing to do changes nothing: over the first point of a library
+//! scenario of each kind each gives the results of the plan without it, but for its own report.
+
+use std::collections::BTreeSet;
 
 use reports::summary::RunSummary;
 use scenarios::library;
@@ -123,8 +125,11 @@ fn differing(one: &serde_json::Value, other: &serde_json::Value) -> Vec<String> 
 #[test]
 fn a_technique_with_nothing_to_do_changes_nothing() {
     let mut wrong = Vec::new();
+    // Scenarios whose names begin alike ask one question of one kind of model.
+    let mut families = BTreeSet::new();
+    let family = |name: &&'static str| families.insert(name.split('-').next());
     let firsts: Vec<(&str, First)> =
-        library::names().filter_map(|name| Some((name, First::of(name)?))).collect();
+        library::names().filter(family).filter_map(|name| Some((name, First::of(name)?))).collect();
     let plain: Vec<Option<RunSummary>> = firsts.iter().map(|(_, first)| run(first, &[])).collect();
     for Idle { name, settings, alone, is_idle, busy } in &IDLE {
         let (mut idle, mut changed) = (0, false);

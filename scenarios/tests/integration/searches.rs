@@ -173,10 +173,13 @@ fn rules_of_thumb_are_no_better_than_the_best_plan() {
     let (proof, best) =
         (summary.search.as_ref().expect("it searched"), best(&summary).expect("something fits"));
     let rules: Vec<_> = proof.alternatives.iter().filter(|kind| kind.source.is_some()).collect();
-    assert_eq!(rules.len(), 2);
-    for rule in rules {
+    let [megatron, grid, bounds] = rules[..] else { panic!("{rules:?}") };
+    for rule in rules.iter().copied() {
         let plan = rule.plan.as_ref().expect("a small model fits by any rule");
         assert!(plan.step_time_s >= best, "{rule:?}");
+    }
+    assert_eq!(bounds.name, "by bounds, without simulations");
+    for plan in [megatron, grid].into_iter().filter_map(|rule| rule.plan.as_ref()) {
         // Everything fits on one GPU: neither rule splits the model.
         assert_eq!(
             (plan.point["parallelism.tensor"].as_str(), plan.point["parallelism.pipeline"].as_str()),
@@ -197,6 +200,20 @@ fn rules_of_thumb_are_no_better_than_the_best_plan() {
         "{clocks:?}"
     );
     assert!(slower("drives").is_empty() && slower("network").is_empty(), "there are none that it uses");
+}
+
+/// Four tensor ranks in two stages are one copy of the model, which shares its states with nobody.
+#[test]
+fn plans_that_do_the_same_are_simulated_once() {
+    let text = format!(
+        "{GPT}parallelism: {{ tensor: 4 }}\nsearch: {{ over: {{ parallelism.pipeline: [1, 2], parallelism.sharding: [none, optimizer] }}, gap: 0 % }}\n"
+    );
+    let with = |stages: &str| {
+        let set = format!("parallelism.pipeline={stages}");
+        let summary = run(&read(&text, &[&set]).unwrap_or_else(|failure| panic!("{failure}")));
+        summary.search.map(|proof| (all(&proof), proof.equal)).expect("it searched")
+    };
+    assert_eq!((with("2"), with("1")), ((2, 1), (2, 0)));
 }
 
 const GPT: &str = "name: test

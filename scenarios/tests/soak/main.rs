@@ -10,7 +10,7 @@ use scenarios::soak::{Changed, Examined, Outcome, changed, examine, examine_chan
 
 const SEED: u64 = 1;
 /// Cases of each kind that are run here; `soak` runs a thousand.
-const CASES: u64 = 200;
+const CASES: u64 = 120;
 
 #[test]
 fn random_scenarios_hold() {

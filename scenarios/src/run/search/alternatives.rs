@@ -38,7 +38,11 @@ pub(super) fn alternatives(
         let space = hunt.space;
         let plain = move |place: Place| is_plain(&space.experiment.axes()[axis], space.digits(place)[axis]);
         let found = hunt.part(Box::new(plain))?;
-        let without = Alternative { name: format!("without {name}"), ..Alternative::default() };
+        let name = match name.as_str() {
+            "stage_layers" => "with as many layers on all stages".to_owned(),
+            technique => format!("without {technique}"),
+        };
+        let without = Alternative { name, ..Alternative::default() };
         all.push(told(hunt.space, best, without, found)?);
     }
     all.extend(rules::plans(hunt, (place, best))?);

@@ -91,10 +91,14 @@ impl<'e> Space<'e> {
     }
 
     pub(super) fn told(&self, open: &Open) -> Told {
+        let scenario = match self.scenario(open.what.place()) {
+            Ok(scenario) => scenario,
+            Err(reasons) => return Told::Impossible(reasons),
+        };
         match open.what {
-            What::Group(place) => self.sketched(place),
-            What::Rough(place) => self.priced(place),
-            What::Fine(place) => self.simulated(place),
+            What::Group(_) => self.sketched(&scenario),
+            What::Rough(_) => self.priced(&scenario),
+            What::Fine(_) => self.simulated(&scenario),
         }
     }
 
@@ -118,30 +122,22 @@ impl<'e> Space<'e> {
         resolved.map(|resolved| resolved.scenario).map_err(|infeasible| infeasible.reasons)
     }
 
-    fn sketched(&self, place: Place) -> Told {
-        let scenario = match self.scenario(place) {
-            Ok(scenario) => scenario,
-            Err(reasons) => return Told::Impossible(reasons),
-        };
-        match plans::sketch(&scenario) {
+    fn sketched(&self, scenario: &Scenario) -> Told {
+        match plans::sketch(scenario) {
             Err(error) => Told::Impossible(vec![error.to_string()]),
             Ok(None) => Told::Sketched(None),
             Ok(Some(floor)) => match floor.lacking() {
-                0 => Told::Sketched(Work::of(&scenario, floor.micro_batch.as_secs(), self.goals())),
+                0 => Told::Sketched(Work::of(scenario, floor.micro_batch.as_secs(), self.goals())),
                 short => Told::Short(short),
             },
         }
     }
 
-    fn priced(&self, place: Place) -> Told {
-        let scenario = match self.scenario(place) {
-            Ok(scenario) => scenario,
-            Err(reasons) => return Told::Impossible(reasons),
-        };
-        let fingerprint = fingerprint(&plainest(&scenario));
-        match plans::floor(&scenario) {
+    fn priced(&self, scenario: &Scenario) -> Told {
+        let fingerprint = fingerprint(&plainest(scenario));
+        match plans::floor(scenario) {
             Err(error) => Told::Impossible(vec![error.to_string()]),
-            Ok(None) => match plans::check(&scenario) {
+            Ok(None) => match plans::check(scenario) {
                 Err(error) => Told::Impossible(vec![error.to_string()]),
                 Ok(()) => Told::Priced(Priced { fingerprint, bound: Figures::default() }),
             },
@@ -150,7 +146,7 @@ impl<'e> Space<'e> {
                 match floor.lacking() {
                     0 => Told::Priced(Priced {
                         fingerprint,
-                        bound: self.goals().at_least(&scenario, floor.step.as_secs(), held),
+                        bound: self.goals().at_least(scenario, floor.step.as_secs(), held),
                     }),
                     short => Told::Short(short),
                 }
@@ -158,14 +154,10 @@ impl<'e> Space<'e> {
         }
     }
 
-    fn simulated(&self, place: Place) -> Told {
-        let scenario = match self.scenario(place) {
-            Ok(scenario) => scenario,
-            Err(reasons) => return Told::Impossible(reasons),
-        };
-        let run = self.run(&scenario);
-        let figures = run.as_ref().ok().and_then(|run| self.goals().of_run(&scenario, run.as_deref()?));
-        Told::Simulated { gpus: plans::ranks(&scenario), figures, run }
+    fn simulated(&self, scenario: &Scenario) -> Told {
+        let run = self.run(scenario);
+        let figures = run.as_ref().ok().and_then(|run| self.goals().of_run(scenario, run.as_deref()?));
+        Told::Simulated { gpus: plans::ranks(scenario), figures, run }
     }
 
     /// The run of a scenario. `None`: it does not fit.

@@ -3,7 +3,7 @@
 use hw_models::settings::Count;
 use proptest::prelude::*;
 use sim_core::outcome::End;
-use workloads::model::transformer::{AttentionKernel, GatherLimit, Sharding, States};
+use workloads::model::transformer::{AttentionKernel, GatherLimit, GatherUnit, Sharding, States};
 use workloads::passes::offload::Store;
 use workloads::passes::swap::{Coordination, Engine, Swap, Swapped};
 use workloads::plan::{Launch, PlanError};
@@ -234,6 +234,7 @@ proptest! {
         let (sharding, mut overlap) = overlaps().swap_remove(exchanged);
         if let Some(gather) = &mut overlap.gather
             && by_host && sharding == Sharding::Parameters && launch == Launch::Eager
+            && gather.unit == GatherUnit::Block
         {
             gather.limit = GatherLimit::Host;
         }
