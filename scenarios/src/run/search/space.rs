@@ -197,12 +197,11 @@ impl<'e> Space<'e> {
 /// A scenario that does the same and leaves out what does nothing: ranks that hold all of a model
 /// share it with nobody.
 fn plainest(scenario: &Scenario) -> Cow<'_, Scenario> {
-    let parallelism = &scenario.parallelism;
-    let of_a_copy = parallelism.tensor.map_or(1, Count::get) * scenario.stages() as u64;
-    if plans::ranks(scenario) > of_a_copy || parallelism.sharding.is_none() {
+    let of_a_copy = scenario.parallelism.tensor.map_or(1, Count::get) * scenario.stages() as u64;
+    if plans::ranks(scenario) > of_a_copy {
         return Cow::Borrowed(scenario);
     }
     let mut plain = scenario.clone();
-    plain.parallelism.sharding = None;
+    (plain.parallelism.sharding, plain.parallelism.distributed_optimizer) = (None, None);
     Cow::Owned(plain)
 }
