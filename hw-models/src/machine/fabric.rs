@@ -82,7 +82,7 @@ pub(super) fn plan(
     for &(nodes, graph) in groups {
         let Some(graph) = graph else { return Ok(None) };
         let Some(&nic) = graph.nics.first() else {
-            // Those that are asked for are unknown, or too few, which is said of them.
+            // An unknown model or a missing one has its own error.
             if nodes.cluster.set.get("nic").is_some_and(|nic| nic.count.is_none_or(|count| count.get() > 0)) {
                 return Ok(None);
             }

@@ -169,7 +169,7 @@ const DRIVES: Cards = Cards {
 
 /// Gives cards their number and their places: those of the node's own, or those that are asked for,
 /// or of a node without such cards the usual ones, which are sockets where no GPU hangs on a switch.
-/// Of sockets those with GPUs below get some.
+/// Only sockets with GPUs below get some.
 fn place(node: &mut Node, cards: Cards, change: &PartSettings) {
     let tree = &mut node.pcie.tree;
     let own: u32 = tree.iter().map(cards.of).sum();
