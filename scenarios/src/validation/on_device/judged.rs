@@ -114,11 +114,13 @@ impl Told<'_> {
         steps::compared(run, of.metric, (self.reply.figure(&of.figure)?, unit))
     }
 
-    /// A figure beside that of another row, if the set has this one, it was measured, and the two are
-    /// far enough apart.
+    /// A figure beside that of another row, if the set has this one, both measurements can be believed
+    /// and are far enough apart.
     fn beside_another(&self, pair: &Pair, figure: &Figure, told: &[Self]) -> Option<Judged> {
         let wanted = pair.other(self.row)?;
         let other = told.iter().find(|other| *other.row == wanted)?;
+        // The figure of the row itself says why, once.
+        self.reply.figure(&figure.figure).and(other.reply.figure(&figure.figure)).ok()?;
         let second = || {
             let measured = pair.again.as_ref().map(|again| self.reply.figure(again)).transpose()?;
             let row = other.figure(figure)?;
