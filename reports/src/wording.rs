@@ -43,6 +43,22 @@ fn is_word(value: &str) -> bool {
     value.starts_with(char::is_alphabetic) && !["true", "false", "null", "none", "off", "on"].contains(&value)
 }
 
+/// Text whose numbers keep their units beside them when a line ends.
+pub(crate) fn unbroken(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let after_number = out.ends_with(|last: char| last.is_ascii_digit());
+        out.push(if c == ' ' && after_number { '\u{a0}' } else { c });
+    }
+    out
+}
+
+/// A sentence with a capital letter first.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::said;

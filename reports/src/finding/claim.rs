@@ -138,8 +138,6 @@ pub enum Claim {
         high: (Rate, String),
         /// Cases in which it runs.
         cases: usize,
-        /// True if the two cases are named.
-        named: bool,
     },
     /// Cases in which nothing runs.
     NotIn {

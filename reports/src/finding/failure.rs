@@ -1,6 +1,9 @@
 //! Why runs have no step time, in words of every length.
 
+use indexmap::IndexMap;
+
 use crate::quantity;
+use crate::ranking::Comparison;
 use crate::summary::{Failure, FailureKind, RunSummary};
 
 /// Why a run has no step time, as a short clause: `does not fit: stage 0 is 4.00 GB short`.
@@ -61,6 +64,22 @@ pub(crate) fn failed_briefly(run: &RunSummary) -> &'static str {
         FailureKind::Limit => "limit",
         FailureKind::Infeasible => "impossible",
     }
+}
+
+/// `24 of 54 runs do not fit, 3 are impossible`. `None`: all have a step time, or there is one run.
+pub(crate) fn without_result(all: &Comparison<'_>) -> Option<String> {
+    let mut kinds: IndexMap<FailureKind, usize> = IndexMap::new();
+    for failure in all.runs().filter_map(|run| run.failure.as_ref()) {
+        *kinds.entry(failure.kind).or_default() += 1;
+    }
+    kinds.sort_by(|_, a, _, b| b.cmp(a));
+    let runs = all.runs().count();
+    let counted = kinds.iter().enumerate().map(|(place, (kind, count))| {
+        let of = if place == 0 { format!(" of {runs} runs") } else { String::new() };
+        format!("{count}{of} {}", failed(*kind, *count == 1))
+    });
+    let counted = counted.collect::<Vec<_>>().join(", ");
+    (runs > 1 && !kinds.is_empty()).then_some(counted)
 }
 
 /// Verb for contenders that run nowhere: `does not fit`, over several points `never fits`.

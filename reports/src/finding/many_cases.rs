@@ -59,14 +59,8 @@ fn between(all: &Comparison<'_>, cases: &[Outcome<'_>]) -> Vec<Vec<Claim>> {
     let Some(((name, low, low_at), (_, high, high_at))) = speeds.first().zip(speeds.last()) else {
         return Vec::new();
     };
-    let claim = |named| Claim::Between {
-        name: name.clone(),
-        low: (*low, low_at.clone()),
-        high: (*high, high_at.clone()),
-        cases: speeds.len(),
-        named,
-    };
-    vec![vec![claim(true)], vec![claim(false)]]
+    let (low, high) = ((*low, low_at.clone()), (*high, high_at.clone()));
+    vec![vec![Claim::Between { name: name.clone(), low, high, cases: speeds.len() }]]
 }
 
 /// One contender is the fastest wherever any runs.
@@ -154,10 +148,18 @@ fn places(all: &Comparison<'_>, cases: &[Outcome<'_>]) -> Vec<Vec<Claim>> {
         cases: members.iter().map(|case| case.case.values.clone()).collect(),
         place: place.clone(),
     };
-    let told = |groups: Vec<(Vec<&Outcome<'_>>, String)>| {
+    let told = |mut groups: Vec<(Vec<&Outcome<'_>>, String)>| {
+        // The verdict is where most is gained.
+        groups.sort_by(|(a, _), (b, _)| most_gained(b).total_cmp(&most_gained(a)));
         [true, false].map(|with_gain| groups.iter().map(|group| claim(group, with_gain)).collect()).to_vec()
     };
     groups.map(told).unwrap_or_default()
+}
+
+/// The largest speed over that of the next best; 1 where several tie, 0 where nothing runs.
+fn most_gained(members: &[&Outcome<'_>]) -> f64 {
+    let least = if members[0].fastest.is_empty() { 0.0 } else { 1.0 };
+    members.iter().filter_map(|case| lead(&case.standing)).fold(least, f64::max)
 }
 
 /// Along one numeric axis on which every outcome has one stretch: these.
@@ -229,7 +231,7 @@ fn counts(cases: &[Outcome<'_>]) -> Vec<Vec<Claim>> {
         vec![Claim::Counts { of: cases.len(), wins, others, ties: tied, nothing }]
     };
     let all = gains.len();
-    [(all, all), (all, 1), (all, 0), (2, 1), (2, 0), (1, 0), (0, 0)]
+    [(all, all), (all, 2), (all, 0), (2, 2), (2, 0), (1, 1), (1, 0), (0, 0)]
         .into_iter()
         .filter(|(named, _)| *named <= all)
         .map(|(named, with_gain)| told(named, with_gain))

@@ -1,8 +1,8 @@
-//! The headline: the answer in one sentence of at most 25 words, also when the answer is no.
+//! The headline: a verdict of at most 15 words, also when the answer is no, and its conditions.
 //!
 //! It is made of [`Claim`]s, each of which follows from `results.csv` alone; a property test
-//! derives them again. The claim that answers comes first; those that follow are left out where the
-//! sentence gets too long.
+//! derives them again. The claim that answers is the verdict; its details and the claims that
+//! follow are the conditions, which are left out where they get too long.
 
 mod claim;
 mod failure;
@@ -16,7 +16,7 @@ use std::fmt;
 pub use crate::ranking::{Speed, fastest};
 pub use claim::{Claim, Range, Rate, Saving, Setting, Wins};
 pub use failure::verdict;
-pub(crate) use failure::{brief_verdict, failed_briefly};
+pub(crate) use failure::{brief_verdict, failed_briefly, without_result};
 pub(crate) use notes::{
     approximate, drive_states, idle, notes, rests_on, retrying, unsteady, without_allocator,
 };
@@ -24,16 +24,27 @@ pub(crate) use notes::{
 use crate::ranking::Comparison;
 use crate::summary::{Interrupted, RunSummary};
 
-/// The most words of a headline.
-pub const WORDS_MAX: usize = 25;
+/// The most words of a verdict.
+pub const VERDICT_WORDS_MAX: usize = 15;
+/// The most words of a verdict and its conditions.
+pub const WORDS_MAX: usize = 45;
 /// Names that a list has before it counts the others.
 const NAMED: usize = 3;
 
 /// Result of a comparison, the answer first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// Claims of the headline, clause by clause.
+    /// Claims of the headline, the verdict first.
     pub claims: Vec<Claim>,
+}
+
+/// Answer of an experiment, for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headline {
+    /// One sentence.
+    pub verdict: String,
+    /// Sentences that say where and by how much; may be empty.
+    pub conditions: String,
 }
 
 /// Claims to choose from: the first of the `heads` that is short enough (the last, if none is),
@@ -83,15 +94,33 @@ impl Draft {
 }
 
 impl Finding {
+    /// The sentences of its claims.
+    pub fn headline(&self) -> Headline {
+        let sentences = self.claims.iter().flat_map(|claim| [Some(claim.to_string()), claim.detail()]);
+        let mut sentences = sentences.flatten().map(|sentence| format!("{sentence}."));
+        Headline {
+            verdict: sentences.next().unwrap_or_default(),
+            conditions: sentences.collect::<Vec<_>>().join(" "),
+        }
+    }
+
     fn is_short(&self) -> bool {
-        self.to_string().split_whitespace().count() <= WORDS_MAX
+        let Headline { verdict, conditions } = self.headline();
+        let words = |text: &str| text.split_whitespace().count();
+        words(&verdict) <= VERDICT_WORDS_MAX && words(&verdict) + words(&conditions) <= WORDS_MAX
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let clauses: Vec<String> = self.claims.iter().map(Claim::to_string).collect();
-        write!(f, "{}.", clauses.join("; "))
+        self.headline().fmt(f)
+    }
+}
+
+impl fmt::Display for Headline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { verdict, conditions } = self;
+        write!(f, "{verdict}{}{conditions}", if conditions.is_empty() { "" } else { " " })
     }
 }
 

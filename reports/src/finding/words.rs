@@ -6,6 +6,7 @@ use super::claim::{Claim, Range, Rate, Saving, Setting, Wins};
 use super::{NAMED, failure, list};
 use crate::quantity;
 use crate::ranking::ALIKE;
+use crate::wording::capitalised;
 
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -18,43 +19,32 @@ impl fmt::Display for Claim {
             Claim::Mostly { state, share } => write!(f, "{} of it is {state}", quantity::percent(*share)),
             Claim::Peak { device, bytes, capacity } => {
                 let [bytes, capacity] = [*bytes, *capacity].map(quantity::bytes);
-                write!(f, "it needs {bytes} of the {capacity} of {device}")
+                write!(f, "It needs {bytes} of the {capacity} of {device}")
             }
             Claim::Only { best, rate, fits } => {
                 let verb = if *fits { "fits" } else { "runs" };
                 write!(f, "Only {} {verb}, with {}{}", best.name, rate.with_step(), best.place())
             }
-            Claim::Faster { best, over, ratio, rates } => write!(
+            Claim::Faster { best, over, ratio, .. } => write!(
                 f,
-                "{}{} is {} faster than {over}{} ({})",
+                "{}{} is {} faster than {over}{}",
                 best.name,
                 best.place(),
                 quantity::gain(*ratio),
                 best.others_too(),
-                against(rates, *ratio)
             ),
-            Claim::Fastest { best, rate, of, over } => {
-                let each = if best.chosen { ", each at its best" } else { "" };
-                write!(f, "{}{} is fastest of {of}{each} ({rate})", best.name, best.place())?;
-                over.iter().enumerate().try_for_each(|(number, (name, ratio))| {
-                    let sign = if number == 0 { ":" } else { "," };
-                    write!(f, "{sign} {} faster than {name}", quantity::gain(*ratio))
-                })
+            Claim::Fastest { best, of, over, .. } => {
+                write!(f, "{}{} is fastest of {of}", best.name, best.place())?;
+                over.first()
+                    .map_or(Ok(()), |(name, ratio)| write!(f, ", by {} over {name}", quantity::gain(*ratio)))
             }
-            Claim::Tie { best, with, named, rate, saving } => match saving {
+            Claim::Tie { best, with, named, saving, .. } => match saving {
                 None => {
                     let names = [std::slice::from_ref(&best.name), with].concat();
-                    write!(f, "{} are equally fast ({rate}{})", list(&names, *named), best.place())
+                    write!(f, "{} are equally fast{}", list(&names, *named), best.place())
                 }
-                Some(saving) => {
-                    let with = list(with, *named);
-                    write!(
-                        f,
-                        "{}{} is as fast as {with} ({rate}), {}",
-                        best.name,
-                        best.place(),
-                        saving.words(&with)
-                    )
+                Some(_) => {
+                    write!(f, "{}{} is as fast as {}", best.name, best.place(), list(with, *named))
                 }
             },
             Claim::Slower { names, by } => {
@@ -78,21 +68,16 @@ impl fmt::Display for Claim {
             Claim::Closest { name, store, short } => {
                 write!(f, "{name} comes closest: {store} is {} short", quantity::bytes(*short))
             }
-            Claim::Holders(words) => write!(f, "{words}"),
-            Claim::Between { name, low, high, cases, named } => {
+            Claim::Holders(words) => write!(f, "{}", capitalised(words)),
+            Claim::Between { name, low, high, cases } => {
                 let [slowest, fastest] = [low.0.to_string(), high.0.to_string()];
-                match (slowest == fastest, *named) {
-                    (true, _) => write!(f, "{name} runs at {fastest} in {cases} cases"),
-                    (false, true) => {
-                        write!(f, "{name} runs at {slowest} ({}) to {fastest} ({})", low.1, high.1)
-                    }
-                    (false, false) => write!(f, "{name} runs at {slowest} to {fastest} in {cases} cases"),
-                }
+                let to = if slowest == fastest { String::new() } else { format!(" to {fastest}") };
+                write!(f, "{name} runs at {slowest}{to} in {cases} cases")
             }
             Claim::Recorded { name, share } => {
                 write!(f, "{name} is {} recorded host time", quantity::percent(*share))
             }
-            Claim::NotIn { cases, of } => write!(f, "nothing runs in {cases} of {of} cases"),
+            Claim::NotIn { cases, of } => write!(f, "Nothing runs in {cases} of {of} cases"),
             Claim::WinsAll { name, cases, of, gain } => {
                 write!(f, "{name} is fastest in {}", all_cases(*cases, *of))?;
                 gain.iter().try_for_each(|gain| write!(f, ", by {} over the next best", gain.gain()))
@@ -108,14 +93,11 @@ impl fmt::Display for Claim {
                         let names = [std::slice::from_ref(name), with].concat();
                         write!(f, "{} are equally fast in {cases}", list(&names, *named))
                     }
-                    Some(saving) => {
-                        let with = list(with, *named);
-                        write!(f, "{name} is as fast as {with} in {cases}, {}", saving.words(&with))
-                    }
+                    Some(_) => write!(f, "{name} is as fast as {} in {cases}", list(with, *named)),
                 }
             }
             Claim::Where { fastest, gain, place, .. } => match fastest.as_slice() {
-                [] => write!(f, "nothing runs {place}"),
+                [] => write!(f, "Nothing runs {place}"),
                 [one] => {
                     write!(f, "{one} is fastest {place}")?;
                     gain.iter().try_for_each(|gain| write!(f, " (by {})", gain.gain()))
@@ -125,10 +107,9 @@ impl fmt::Display for Claim {
             Claim::Counts { of, wins, others, ties, nothing } => {
                 let mut parts: Vec<String> = Vec::new();
                 let single = wins.is_empty() && *others > 0;
-                for (number, Wins { name, cases, gain }) in wins.iter().enumerate() {
+                for (number, Wins { name, cases, .. }) in wins.iter().enumerate() {
                     let verb = if number == 0 { " is fastest" } else { "" };
-                    let gain = gain.map_or(String::new(), |gain| format!(" (by {})", gain.gain()));
-                    parts.push(format!("{name}{verb} in {cases}{gain}"));
+                    parts.push(format!("{name}{verb} in {cases}"));
                 }
                 parts.extend(single.then(|| format!("{others} have a single winner")));
                 parts.extend((!single && *others > 0).then(|| format!("others in {others}")));
@@ -143,6 +124,37 @@ impl fmt::Display for Claim {
     }
 }
 
+impl Claim {
+    /// Figures of a claim for which its sentence has no room, as another sentence.
+    pub fn detail(&self) -> Option<String> {
+        match self {
+            Claim::Faster { rates, ratio, .. } => Some(against(rates, *ratio)),
+            Claim::Fastest { best, rate, over, .. } => {
+                let slowest = over
+                    .get(1)
+                    .map(|(name, ratio)| format!(", {} faster than {name}", quantity::gain(*ratio)));
+                let each = if best.chosen { ", each at its best" } else { "" };
+                Some(format!("It runs at {rate}{}{each}", slowest.unwrap_or_default()))
+            }
+            Claim::Tie { rate, saving, .. } => {
+                let saving = saving.as_ref().map(|saving| format!(", {}", saving.words()));
+                let it = if saving.is_some() { "It runs" } else { "They run" };
+                Some(format!("{it} at {rate}{}", saving.unwrap_or_default()))
+            }
+            Claim::TiesAll { saving, .. } => Some(format!("It runs {}", saving.as_ref()?.words())),
+            Claim::Between { low, high, .. } if low.0 != high.0 => {
+                Some(format!("It is slowest at {}, fastest at {}", low.1, high.1))
+            }
+            Claim::Counts { wins, .. } => {
+                let gain = |wins: &Wins| Some(format!("{} leads by {}", wins.name, wins.gain?.gain()));
+                let gains: Vec<String> = wins.iter().filter_map(gain).collect();
+                (!gains.is_empty()).then(|| gains.join(", "))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// `all 6 cases`, or `the 4 of 6 cases where any runs`.
 fn all_cases(cases: usize, of: usize) -> String {
     match of {
@@ -152,17 +164,18 @@ fn all_cases(cases: usize, of: usize) -> String {
     }
 }
 
-/// `12.1 s against 15.9 s`, or the two speeds where the steps do different amounts of work.
+/// `A step takes 12.1 s against 15.9 s`, or the two speeds where the steps do different amounts of
+/// work.
 fn against(rates: &[Rate; 2], ratio: f64) -> String {
     let [first, other] = rates;
     let same_work = ((other.step_time_s / first.step_time_s) / ratio - 1.0).abs() < 1e-3;
     match same_work {
         true => format!(
-            "{} against {}",
+            "A step takes {} against {}",
             quantity::seconds(first.step_time_s),
             quantity::seconds(other.step_time_s)
         ),
-        false => format!("{first} against {other}"),
+        false => format!("It runs at {first} against {other}"),
     }
 }
 
@@ -179,10 +192,9 @@ impl Setting {
 }
 
 impl Saving {
-    /// `with 41.2 % less peak memory than keep`; `keep` is not repeated if only it was named.
-    fn words(&self, with: &str) -> String {
-        let than = if with == self.against { String::new() } else { format!(" than {}", self.against) };
-        format!("with {} less peak memory{than}", self.share.percent())
+    /// `with 41.2 % less peak memory than keep`.
+    fn words(&self) -> String {
+        format!("with {} less peak memory than {}", self.share.percent(), self.against)
     }
 }
 

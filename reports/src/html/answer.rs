@@ -3,10 +3,11 @@
 
 use maud::{Markup, html};
 
-use super::{Page, ROWS_AT_ONCE, unbroken};
+use super::{Page, ROWS_AT_ONCE};
 use crate::explained::{explained_of, facts};
 use crate::summary::{PowerUse, RunSummary};
 use crate::table::{Table, used};
+use crate::wording::unbroken;
 use crate::{finding, quantity};
 
 /// Rows of the table of runs.
@@ -19,6 +20,7 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
             p.kicker { "foretrain report" }
             h1 { (summary.name) }
             p.finding { (unbroken(&summary.finding)) }
+            @if !summary.conditions.is_empty() { p.conditions { (unbroken(&summary.conditions)) } }
             @if let Some(description) = &summary.description { p { (description) } }
         }
         section {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Page, figure, sortable, unbroken};
+use super::{Page, figure, sortable};
 use crate::finding::{approximate, drive_states, notes, unsteady};
 use crate::plots::PlotError;
 use crate::plots::palette::Categories;
@@ -11,6 +11,7 @@ use crate::plots::rows::{self, Bar, Segment};
 use crate::published::{Grid, Published};
 use crate::quantity;
 use crate::summary::{Citation, Difference, RunSummary};
+use crate::wording::unbroken;
 
 /// Figures of the chart; all are in the table.
 const RATIOS_MAX: usize = 40;

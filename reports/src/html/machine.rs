@@ -2,12 +2,13 @@
 
 use maud::{Markup, html};
 
-use super::{Page, figure, unbroken};
+use super::{Page, figure};
 use crate::finding::idle;
 use crate::plots::palette::of_link;
 use crate::plots::{PlotError, machine};
 use crate::quantity;
 use crate::summary::{DrawnLink, LinkKind, MachineDrawing};
+use crate::wording::unbroken;
 
 pub(super) fn drawing(page: &Page<'_>) -> Result<Markup, PlotError> {
     let Some(drawing) = page.summary.machine.as_ref().filter(|machine| !machine.node.is_empty()) else {

@@ -2,12 +2,13 @@
 
 use maud::{Markup, html};
 
-use super::{Page, unbroken};
+use super::Page;
 use crate::finding::verdict;
 use crate::matrix::{Cell, Down, Matrix};
 use crate::quantity;
 use crate::ranking::Speed;
 use crate::table::used;
+use crate::wording::unbroken;
 
 /// Points side by side; more stand one below the other.
 const SIDE_BY_SIDE_MAX: usize = 9;

@@ -228,13 +228,3 @@ fn legend<'a>(
 ) -> Vec<(&'a str, RGBAColor)> {
     names.collect::<IndexSet<_>>().into_iter().map(|name| (name, colour(name))).collect()
 }
-
-/// Text whose numbers keep their units beside them when a line ends.
-fn unbroken(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        let after_number = out.ends_with(|last: char| last.is_ascii_digit());
-        out.push(if c == ' ' && after_number { '\u{a0}' } else { c });
-    }
-    out
-}

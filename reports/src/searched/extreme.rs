@@ -3,33 +3,35 @@
 use indexmap::IndexMap;
 
 use super::setting;
+use crate::finding::Headline;
 use crate::naming::shortest;
 use crate::quantity;
 use crate::summary::{Extreme, ExtremeWithout, TriedValue};
+use crate::wording::capitalised;
 
 /// Titles of [`rows`] behind that of the value.
 const TITLES: [&str; 5] =
     [">parameters", "does it fit", ">plans", ">simulated", "with which plan, or why not"];
 
 /// The answer: the value that was found, its plan, and what the next one lacks.
-pub(super) fn finding(extreme: &Extreme) -> String {
+pub(super) fn finding(extreme: &Extreme) -> Headline {
     let [so_far, none] = match extreme.stopped {
         true => ["So far ", "So far none"],
         false => ["", "None"],
     };
     let name = name(extreme);
     let Some(found) = found(extreme) else {
-        let Some(first) = first(extreme) else { return format!("{none} of the values of {name} fits.") };
-        return format!(
-            "{none} of the values of {name} fits, not even {}: {}{}.",
-            value(&first.value),
-            why(first),
-            remedies(extreme)
-        );
+        let not_even = |first: &TriedValue| {
+            format!("Not even {}: {}{}.", value(&first.value), why(first), remedies(extreme))
+        };
+        return Headline {
+            verdict: format!("{none} of the values of {name} fits."),
+            conditions: first(extreme).map(not_even).unwrap_or_default(),
+        };
     };
     let plan = found.plan.as_ref().map(|plan| {
         let step = quantity::seconds(plan.step_time_s);
-        format!(", with {} ({step} a step)", setting(&plan.variant, &plan.point))
+        format!("The plan there: {}; {step} a step. ", setting(&plan.variant, &plan.point))
     });
     let gpus = found.gpus.filter(|_| extreme.wanted == "fewest").map(|gpus| format!("{gpus} GPUs"));
     let size = found.parameters.filter(|_| is_of_model(extreme)).map(parameters);
@@ -39,18 +41,15 @@ pub(super) fn finding(extreme: &Extreme) -> String {
         "fewest" => format!("from {} on{size}", value(&found.value)),
         _ => format!("up to {}{size}", value(&found.value)),
     };
-    let plan = plan.unwrap_or_default();
-    let fits = capitalised(&format!("{so_far}{name} {verb} {last}{plan}"));
-    match next(extreme) {
-        Some(next) => format!("{fits}. Not {}: {}{}.", value(&next.value), why(next), remedies(extreme)),
-        None if extreme.stopped => format!("{fits}; others were not tried before the search was stopped."),
-        None => format!("{fits}; it is the last value that was asked for."),
+    let behind = match next(extreme) {
+        Some(next) => format!("Not {}: {}{}.", value(&next.value), why(next), remedies(extreme)),
+        None if extreme.stopped => "Others were not tried before the search was stopped.".to_owned(),
+        None => "It is the last value that was asked for.".to_owned(),
+    };
+    Headline {
+        verdict: format!("{}.", capitalised(&format!("{so_far}{name} {verb} {last}"))),
+        conditions: format!("{}{behind}", plan.unwrap_or_default()),
     }
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Titles of [`rows`].
@@ -202,17 +201,17 @@ mod tests {
         };
         extreme.value = Some(extreme.tried[0].value.clone());
         assert_eq!(
-            finding(&extreme),
-            "Layers fit up to 48 (13.0 G parameters), with base (2.00 s a step). Not 49: \
-             the closest of 12 plans lacks 1.30 GB in memory of stage 0."
+            finding(&extreme).to_string(),
+            "Layers fit up to 48 (13.0 G parameters). The plan there: base; 2.00 s a step. \
+             Not 49: the closest of 12 plans lacks 1.30 GB in memory of stage 0."
         );
         extreme.tried.remove(0);
         extreme.value = None;
         extreme.not_searched = vec!["zero_offload".to_owned()];
         assert_eq!(
-            finding(&extreme),
-            "None of the values of layers fits, not even 49: the closest of 12 plans lacks 1.30 GB in memory of \
-             stage 0. The search does not have zero-offload."
+            finding(&extreme).to_string(),
+            "None of the values of layers fits. Not even 49: the closest of 12 plans lacks \
+             1.30 GB in memory of stage 0. The search does not have zero-offload."
         );
     }
 }

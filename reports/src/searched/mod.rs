@@ -7,14 +7,15 @@ pub(crate) mod objective;
 
 use indexmap::IndexMap;
 
+use crate::finding::Headline;
 use crate::naming::shortest;
 use crate::quantity;
 use crate::ranking::Speed;
 use crate::summary::{RunSummary, SearchProof};
 use crate::wording::said;
 
-/// The answer of a search in one sentence; `runs` are its best plans, or the one that lacks least.
-pub fn finding(proof: &SearchProof, runs: &[RunSummary]) -> String {
+/// The answer of a search; `runs` are its best plans, or the one that lacks least.
+pub fn finding(proof: &SearchProof, runs: &[RunSummary]) -> Headline {
     if let Some(asked) = &proof.extreme {
         return extreme::finding(asked);
     }
@@ -25,8 +26,11 @@ pub fn finding(proof: &SearchProof, runs: &[RunSummary]) -> String {
     };
     let Some(best) = runs.first().filter(|run| run.step_time().is_some()) else {
         let closest = runs.first().and_then(|run| run.failure.as_ref()?.short_bytes);
-        let closest = closest.map(|short| format!("; the closest lacks {}", quantity::bytes(short)));
-        return format!("{none} of {plans} plans fits{}.", closest.unwrap_or_default());
+        let closest = closest.map(|short| format!("The closest lacks {}.", quantity::bytes(short)));
+        return Headline {
+            verdict: format!("{none} of {plans} plans fits."),
+            conditions: closest.unwrap_or_default(),
+        };
     };
     let proven = match proof.gap {
         None => "nothing proven yet".to_owned(),
@@ -34,27 +38,46 @@ pub fn finding(proof: &SearchProof, runs: &[RunSummary]) -> String {
         Some(gap) => format!("proven within {}", quantity::percent(gap)),
     };
     if proof.minimise.len() > 1 {
-        let [first, last] =
-            [Some(best), runs.last()].map(|run| run.map(|run| end(proof, run)).unwrap_or_default());
-        let [front, one] = match proof.left {
-            0 => ["The front has", "One plan is best in all of"],
-            _ => ["So far the front has", "So far one plan is best in all of"],
-        };
-        return match runs.len() {
-            1 => format!("{one} {plans}: {first}, {proven}."),
-            count => format!("{front} {count} of {plans} plans, from {first} to {last}, {proven}."),
-        };
+        return of_front(proof, (best, runs), &plans, &proven);
     }
-    let speed = Speed::of(std::slice::from_ref(best));
-    let rate = speed
-        .value(best)
-        .filter(|_| speed.is_of_work())
-        .map(|value| format!("{}, ", speed.text(value)))
-        .unwrap_or_default();
     let step = best.step_time().map(quantity::seconds).unwrap_or_default();
-    let objective = amount(proof, best).unwrap_or_default();
-    let plan = setting(&best.variant, &best.point);
-    format!("{leads} of {plans} plans: {plan} ({objective}{rate}{step} a step), {proven}.")
+    let step = format!("{step} a step");
+    let speed = Speed::of(std::slice::from_ref(best));
+    let rate = speed.value(best).filter(|_| speed.is_of_work()).map(|value| speed.text(value));
+    let (asked, then) = match amount(proof, best) {
+        Some(amount) => (amount, Some(step)),
+        None => (step, None),
+    };
+    let plan = [setting(&best.variant, &best.point)].into_iter().chain(rate).chain(then);
+    Headline {
+        verdict: format!("{leads} of {plans} plans: {asked}, {proven}."),
+        conditions: format!("Its settings: {}.", plan.collect::<Vec<_>>().join("; ")),
+    }
+}
+
+/// The answer where several figures are to be least.
+fn of_front(
+    proof: &SearchProof,
+    (best, runs): (&RunSummary, &[RunSummary]),
+    plans: &str,
+    proven: &str,
+) -> Headline {
+    let [first, last] =
+        [Some(best), runs.last()].map(|run| run.map(|run| end(proof, run)).unwrap_or_default());
+    let [front, one] = match proof.left {
+        0 => ["The front has", "One plan is best in all of"],
+        _ => ["So far the front has", "So far one plan is best in all of"],
+    };
+    match runs.len() {
+        1 => Headline {
+            verdict: format!("{one} {plans}, {proven}."),
+            conditions: format!("Its settings: {first}."),
+        },
+        count => Headline {
+            verdict: format!("{front} {count} of {plans} plans, {proven}."),
+            conditions: format!("It goes from {first} to {last}."),
+        },
+    }
 }
 
 /// A plan at an end of a front, with its values.
@@ -64,16 +87,16 @@ fn end(proof: &SearchProof, run: &RunSummary) -> String {
     format!("{} ({})", setting(&run.variant, &run.point), values.join(", "))
 }
 
-/// The cost, energy or memory that was to be least, with the comma behind it.
+/// The cost, energy or memory that was to be least.
 fn amount(proof: &SearchProof, best: &RunSummary) -> Option<String> {
     let [objective] = &proof.minimise[..] else { return None };
     let value = objective::text(objective, objective::value(objective, best)?, best);
     let of_tokens = || best.campaign.as_ref()?.cost.as_ref()?.per_million_tokens;
     match objective.as_str() {
-        "cost" if of_tokens().is_some() => Some(format!("{value} per million tokens, ")),
-        "cost" => Some(format!("{value} per million samples, ")),
-        "energy" => Some(format!("{value} a sample, ")),
-        "peak_memory" => Some(format!("{value}, ")),
+        "cost" if of_tokens().is_some() => Some(format!("{value} per million tokens")),
+        "cost" => Some(format!("{value} per million samples")),
+        "energy" => Some(format!("{value} a sample")),
+        "peak_memory" => Some(value),
         _ => None,
     }
 }
@@ -159,8 +182,8 @@ mod tests {
             SearchProof { plans: 1920, fit: 2, slower: 1918, gap: Some(0.004), ..SearchProof::default() };
         let runs = [run("8", 2.0, None), run("4", 2.1, Some([0.98, 1.1])), run("2", 2.2, Some([1.02, 1.2]))];
         assert_eq!(
-            finding(&proof, &runs),
-            "Best of 1.92 k plans: tensor 8 (2.00 s a step), proven within 0.400 %."
+            finding(&proof, &runs).to_string(),
+            "Best of 1.92 k plans: 2.00 s a step, proven within 0.400 %. Its settings: tensor 8."
         );
         assert_eq!(
             ties(&proof, &runs).as_deref(),
@@ -171,7 +194,7 @@ mod tests {
         );
         assert_eq!(outcomes(&proof).iter().map(|(_, plans)| plans).sum::<u64>(), 1920);
         let none = SearchProof { gap: None, ..proof };
-        assert_eq!(finding(&none, &[]), "None of 1.92 k plans fits.");
+        assert_eq!(finding(&none, &[]).to_string(), "None of 1.92 k plans fits.");
         assert_eq!(setting("base", &IndexMap::new()), "base");
     }
 }

@@ -54,8 +54,11 @@ pub struct Summary {
     pub name: String,
     /// What the scenario's author says about it.
     pub description: Option<String>,
-    /// The answer in one sentence: [`crate::finding`].
+    /// The answer in one sentence of at most 15 words: [`crate::finding`].
     pub finding: String,
+    /// Sentences that say where and by how much; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub conditions: String,
     /// The version of foretrain that ran it.
     pub version: String,
     /// The root of all randomness.

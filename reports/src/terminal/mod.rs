@@ -1,11 +1,16 @@
 //! The answer on a terminal: the finding, a table of the runs, where the step goes, what was promised and published.
+//!
+//! [`brief::write`] has what fits on a screen, [`write`] all of it.
 
+pub mod brief;
 mod campaign;
 mod lanes;
 mod program;
 mod replay;
 mod searched;
+mod style;
 mod swap;
+mod time;
 mod winners;
 
 use std::io::{self, Write};
@@ -21,11 +26,11 @@ use crate::published::{Grid, Line, Published};
 use crate::quantity;
 use crate::ranking::{Comparison, Point};
 use crate::searched::ties;
-use crate::state;
 use crate::summary::{
     AllocatorPeak, Citation, CommunicationUse, DriveUse, KeptActivations, Moment, RunSummary, Summary,
 };
 use crate::table::Table;
+pub use style::{Style, ascii};
 
 /// Rows of a table; what is beyond stays in the files.
 const ROWS_MAX: usize = 30;
@@ -33,23 +38,12 @@ const ROWS_MAX: usize = 30;
 const WIDTH_MAX: usize = 100;
 /// Columns of that grid: none is narrower than four characters.
 const COLUMNS_MAX: usize = WIDTH_MAX / 4;
-/// Shares of the step below this are not worth a line; they are in the files.
-const SHARE_MIN: f64 = 0.0005;
 /// Stages whose memory is told.
 const STAGES_MAX: usize = 4;
 /// Runs without result that are explained at length.
 const FAILURES_MAX: usize = 3;
-/// Characters of the longest bar.
-const BAR: f64 = 24.0;
 /// Characters of the longest word in a table.
 const WORD_MAX: usize = 72;
-
-/// How to write for a terminal.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Style {
-    /// Whether to colour with ANSI sequences. Colour is never the only carrier of a meaning.
-    pub colour: bool,
-}
 
 /// Writes the summary for people.
 ///
@@ -58,6 +52,9 @@ pub struct Style {
 pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Result<()> {
     let comparison = Comparison::of(&summary.variants, &summary.axes, &summary.cases);
     writeln!(out, "{}", style.bold(&clean(&summary.finding)))?;
+    if !summary.conditions.is_empty() {
+        writeln!(out, "{}", clean(&summary.conditions))?;
+    }
     let shown = comparison.shown();
     winners::map(out, &comparison, summary.winners.as_ref(), style)?;
     if comparison.points.len() > 1 && comparison.variants().len() > 1 {
@@ -71,16 +68,7 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         runs(out, &comparison, &comparison.points)?;
     }
     searched::search(out, style, summary)?;
-    let warnings = [
-        summary.search.as_ref().and_then(|proof| ties(proof, &summary.variants)),
-        idle(&comparison),
-        unsteady(&comparison),
-        without_allocator(&comparison),
-        retrying(&comparison),
-        approximate(&comparison),
-    ];
-    let notes = drive_states(&comparison).into_iter().chain(notes(&comparison));
-    for warning in warnings.into_iter().flatten().chain(notes) {
+    for warning in warnings(summary, &comparison) {
         writeln!(out, "\n{}", clean(&warning))?;
     }
     if let Some((point, run)) = shown {
@@ -90,7 +78,10 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         replay::replays(out, &comparison, (&point.runs, run), style)?;
         program::programs(out, &comparison, (&point.runs, run), style)?;
         campaign::campaigns(out, style, &point.runs, (run, &named))?;
-        time(out, run, &comparison, style)?;
+        let lines = time::lines(run, &comparison, usize::MAX, style);
+        if !lines.is_empty() {
+            writeln!(out, "\n{}", lines.join("\n"))?;
+        }
         let heading = format!("communication of a rank in a step of {named}");
         let titles = &["kind", ">times", ">bytes", ">exposed", ">of the step"];
         section(out, style, &heading, titles, communication(run))?;
@@ -108,6 +99,20 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
     failures(out, &summary.variants, &comparison, style)?;
     expectations(out, summary, style)?;
     published(out, summary, style)
+}
+
+/// Doubts about results, and notes that runs carry, as sentences.
+fn warnings(summary: &Summary, comparison: &Comparison<'_>) -> Vec<String> {
+    let warnings = [
+        summary.search.as_ref().and_then(|proof| ties(proof, &summary.variants)),
+        idle(comparison),
+        unsteady(comparison),
+        without_allocator(comparison),
+        retrying(comparison),
+        approximate(comparison),
+    ];
+    let notes = drive_states(comparison).into_iter().chain(notes(comparison));
+    warnings.into_iter().flatten().chain(notes).collect()
 }
 
 /// Speed over variants and points.
@@ -146,29 +151,6 @@ fn runs(out: &mut impl Write, comparison: &Comparison<'_>, points: &[Point<'_>])
     writeln!(out, "{}", grid(titles, rows))?;
     if count > ROWS_MAX {
         writeln!(out, "  the first {ROWS_MAX} of {count} runs; all are in results.csv")?;
-    }
-    Ok(())
-}
-
-fn time(out: &mut impl Write, run: &RunSummary, comparison: &Comparison<'_>, style: Style) -> io::Result<()> {
-    let step: f64 = run.time_breakdown_s.values().sum();
-    if step.is_nan() || step <= 0.0 {
-        return Ok(());
-    }
-    let named = comparison.naming.run(run);
-    let heading = match run.program {
-        Some(_) => format!("where an iteration of {named} goes on the GPU, mean over the later half"),
-        None => format!("where the step of {named} goes"),
-    };
-    writeln!(out, "\n{}", style.bold(&clean(&heading)))?;
-    let parts = || state::in_order(&run.time_breakdown_s).filter(|(_, time)| *time >= step * SHARE_MIN);
-    let width = parts().map(|(state, _)| shorten(state).chars().count()).max().unwrap_or_default();
-    for (state, time) in parts() {
-        let share = time / step;
-        let (state, time) = (shorten(state), quantity::seconds(time));
-        let share_text = quantity::percent(share);
-        let line = format!("  {state:width$}  {time:>8}  {share_text:>7}  {}", bar(share));
-        writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }
@@ -377,13 +359,6 @@ pub(crate) fn grid(titles: Vec<(String, bool)>, rows: Vec<Vec<String>>) -> Strin
     table.lines().map(|line| format!(" {}", line.trim_end())).collect::<Vec<_>>().join("\n")
 }
 
-/// A bar of at most [`BAR`] characters, to an eighth of a character.
-fn bar(share: f64) -> String {
-    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = (share.clamp(0.0, 1.0) * BAR * 8.0).round() as usize;
-    "█".repeat(eighths / 8) + PARTS[eighths % 8]
-}
-
 /// Without control characters, which could move the cursor or change colours.
 pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
@@ -395,23 +370,5 @@ fn shorten(text: &str) -> String {
     match text.char_indices().nth(WORD_MAX) {
         Some(_) => text.chars().take(WORD_MAX - 1).chain(['…']).collect(),
         None => text,
-    }
-}
-
-impl Style {
-    pub(crate) fn bold(self, text: &str) -> String {
-        self.wrap("1", text)
-    }
-
-    fn good(self, text: &str) -> String {
-        self.wrap("32", text)
-    }
-
-    fn bad(self, text: &str) -> String {
-        self.wrap("31", text)
-    }
-
-    fn wrap(self, code: &str, text: &str) -> String {
-        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 }

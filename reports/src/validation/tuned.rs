@@ -306,7 +306,7 @@ mod tests {
         let found =
             TunedPlans { left_out: vec![left_out], ..TunedPlans::new(criterion, vec![behind, refused]) };
         let mut text = Vec::new();
-        write(&mut text, &found, Style { colour: false }).expect("a table");
+        write(&mut text, &found, Style::default()).expect("a table");
         let text = String::from_utf8(text).expect("UTF-8");
         for words in
             ["> 10", "+6.0 %", "pipeline bubble +5.3 %", "no room", "a hybrid, x.csv:5: layers of Mamba-2"]

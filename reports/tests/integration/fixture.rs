@@ -3,6 +3,7 @@
 
 use indexmap::IndexMap;
 use reports::Summary;
+use reports::finding::{Headline, finding};
 use reports::summary::{
     Assumption, Check, Citation, DevicePeak, Difference, Failure, FailureKind, MemoryCurve, MemoryPoint,
     Pair, RankTime, Remedy, ResourceUse, RunSummary, SCHEMA_VERSION, Spread, Timeline, TimelineRow,
@@ -119,11 +120,13 @@ pub(crate) fn summary(name: &str, axes: &[&str], variants: Vec<RunSummary>) -> S
         value: value.to_owned(),
         origin: origin.to_owned(),
     };
+    let Headline { verdict, conditions } = finding(&variants, &axes, &[], None).headline();
     Summary {
         schema_version: SCHEMA_VERSION,
         name: name.to_owned(),
         description: Some("Which pipeline schedule is best for a 1.5B model on eight A100s?".to_owned()),
-        finding: reports::finding::finding(&variants, &axes, &[], None).to_string(),
+        finding: verdict,
+        conditions,
         version: "0.1.0".to_owned(),
         seed: 1,
         reproduce: format!("foretrain run {name} --seed 1"),

@@ -190,8 +190,7 @@ fn a_run_that_does_not_fit_says_who_holds_the_memory() {
     let runs = [too_big()];
     assert_eq!(
         finding::finding(&runs, &[], &[], None).to_string(),
-        "plain does not fit: gpu-memory of stage 0 is 4.32 GB short; optimizer states hold 36.2 GB of its 84.0 GB, \
-         activations 31.7 GB."
+        "plain does not fit: gpu-memory of stage 0 is 4.32 GB short. Optimizer states hold 36.2 GB of its 84.0 GB, activations 31.7 GB."
     );
     let [mut alone] = runs;
     alone.failure.as_mut().expect("it failed").holders_bytes.truncate(1);

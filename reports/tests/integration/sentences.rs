@@ -29,13 +29,13 @@ fn fails(variant: &str, kind: FailureKind, message: &str) -> RunSummary {
 #[test]
 fn the_faster_of_two_with_both_times() {
     let sentence = says(&[bare("plain", 15.9), bare("bpipe", 12.1)]);
-    assert_eq!(sentence, "bpipe is 1.31× faster than plain (12.1 s against 15.9 s).");
+    assert_eq!(sentence, "bpipe is 1.31× faster than plain. A step takes 12.1 s against 15.9 s.");
 }
 
 #[test]
 fn a_small_gain_is_a_percentage() {
     let sentence = says(&[bare("plain", 1.04), bare("bpipe", 1.0)]);
-    assert_eq!(sentence, "bpipe is 4.00 % faster than plain (1.00 s against 1.04 s).");
+    assert_eq!(sentence, "bpipe is 4.00 % faster than plain. A step takes 1.00 s against 1.04 s.");
 }
 
 #[test]
@@ -44,41 +44,47 @@ fn steps_of_different_size_are_compared_by_throughput() {
     let large = RunSummary { samples_per_s: Some(150.0), ..bare("large", 2.0) };
     assert_eq!(
         says(&[small, large]),
-        "large is 1.50× faster than small (150 samples/s against 100 samples/s)."
+        "large is 1.50× faster than small. It runs at 150 samples/s against 100 samples/s."
     );
 }
 
 #[test]
 fn the_fastest_of_many_stands_beside_the_next_and_the_slowest() {
     let sentence = says(&[bare("a", 4.0), bare("b", 2.0), bare("c", 3.0)]);
-    assert_eq!(sentence, "b is fastest of 3 (2.00 s a step): 1.50× faster than c, 2.00× faster than a.");
+    assert_eq!(
+        sentence,
+        "b is fastest of 3, by 1.50× over c. It runs at 2.00 s a step, 2.00× faster than a."
+    );
 }
 
 #[test]
 fn no_gain_is_said_as_such() {
     assert_eq!(
         says(&[bare("plain", 1.46), bare("bpipe", 1.46)]),
-        "plain and bpipe are equally fast (1.46 s a step)."
+        "plain and bpipe are equally fast. They run at 1.46 s a step."
     );
     let three = [bare("a", 1.0), bare("b", 1.0), bare("c", 1.0001)];
-    assert_eq!(says(&three), "a, b and c are equally fast (1.00 s a step).");
+    assert_eq!(says(&three), "a, b and c are equally fast. They run at 1.00 s a step.");
     let two_of_three = [bare("a", 2.0), bare("b", 1.0), bare("c", 1.0)];
-    assert_eq!(says(&two_of_three), "b and c are equally fast (1.00 s a step); a is 2.00× slower.");
+    assert_eq!(
+        says(&two_of_three),
+        "b and c are equally fast. They run at 1.00 s a step. a is 2.00× slower."
+    );
 }
 
 #[test]
 fn what_does_not_fit_is_named() {
     assert_eq!(
         says(&[too_big("plain", 4_000_000_000), bare("bpipe", 1.5), bare("recompute", 1.8)]),
-        "bpipe is 1.20× faster than recompute (1.50 s against 1.80 s); plain does not fit."
+        "bpipe is 1.20× faster than recompute. A step takes 1.50 s against 1.80 s. plain does not fit."
     );
     assert_eq!(
         says(&[too_big("plain", 4_000_000_000), too_big("gpipe", 9_000_000_000), bare("bpipe", 1.5)]),
-        "Only bpipe fits, with 1.50 s a step; plain and gpipe do not fit."
+        "Only bpipe fits, with 1.50 s a step. plain and gpipe do not fit."
     );
     assert_eq!(
         says(&[too_big("plain", 9_000_000_000), too_big("recompute", 1_200_000_000)]),
-        "No variant fits; recompute comes closest: stage 0 is 1.20 GB short."
+        "No variant fits. recompute comes closest: stage 0 is 1.20 GB short."
     );
     assert_eq!(says(&[too_big("plain", 1_200_000_000)]), "plain does not fit: stage 0 is 1.20 GB short.");
 }
@@ -88,11 +94,11 @@ fn other_failures_have_their_own_words() {
     let deadlock = fails("zb", FailureKind::Deadlock, "stage 0 waits for stage 1");
     assert_eq!(says(std::slice::from_ref(&deadlock)), "zb deadlocks: stage 0 waits for stage 1.");
     let limit = fails("huge", FailureKind::Limit, "2e9 activities");
-    assert_eq!(says(&[deadlock, limit]), "No variant runs; zb deadlocks; huge reached its limit.");
+    assert_eq!(says(&[deadlock, limit]), "No variant runs. zb deadlocks. huge reached its limit.");
     let impossible = fails("odd", FailureKind::Infeasible, "8 micro-batches do not divide by 3");
     assert_eq!(
         says(&[impossible, bare("a", 1.0), bare("b", 2.0)]),
-        "a is 2.00× faster than b (1.00 s against 2.00 s); odd is impossible."
+        "a is 2.00× faster than b. A step takes 1.00 s against 2.00 s. odd is impossible."
     );
 }
 
@@ -100,7 +106,7 @@ fn other_failures_have_their_own_words() {
 fn a_single_run_tells_its_time_and_what_it_goes_to() {
     let mut run = bare("plain", 2.0);
     run.time_breakdown_s = [("compute".to_owned(), 1.5), ("pipeline bubble".to_owned(), 0.5)].into();
-    assert_eq!(says(&[run]), "plain runs at 2.00 s a step; 75.0 % of it is compute.");
+    assert_eq!(says(&[run]), "plain runs at 2.00 s a step. 75.0 % of it is compute.");
     assert_eq!(says(&[]), "Nothing was run.");
 }
 
@@ -126,7 +132,7 @@ fn a_crossover_along_a_numeric_axis_is_found_in_any_order_of_the_file() {
     }
     assert_eq!(
         says_over(axis, &runs),
-        "recompute is fastest up to rate 50 GB/s (by 1.27–2.00×); bpipe is fastest from rate 100 GB/s on (by 1.25–1.50×)."
+        "recompute is fastest up to rate 50 GB/s (by 1.27–2.00×). bpipe is fastest from rate 100 GB/s on (by 1.25–1.50×)."
     );
 }
 
@@ -142,7 +148,7 @@ fn a_crossover_is_found_along_an_axis_that_sets_several_paths() {
     }
     assert_eq!(
         finding(&runs, &axes, &axes, None).to_string(),
-        "a is fastest at layers 8 (by 3.80×); b is fastest at layers 16 (by 1.50×); c is fastest at layers 32 (by 3.50×)."
+        "a is fastest at layers 8 (by 3.80×). c is fastest at layers 32 (by 3.50×). b is fastest at layers 16 (by 1.50×)."
     );
 }
 
@@ -158,7 +164,7 @@ fn a_variant_that_runs_nowhere_is_named() {
     }
     assert_eq!(
         says_over(axis, &runs),
-        "a is fastest in both cases, by 2.00× over the next best; plain never fits; zb always deadlocks."
+        "a is fastest in both cases, by 2.00× over the next best. plain never fits. zb always deadlocks."
     );
 }
 
@@ -170,7 +176,10 @@ fn winners_that_alternate_are_counted() {
         runs.push(at(bare("a", a), axis, point));
         runs.push(at(bare("b", 2.0), axis, point));
     }
-    assert_eq!(says_over(axis, &runs), "Of 4 cases a is fastest in 2 (by 2.00×), b in 2 (by 1.50×).");
+    assert_eq!(
+        says_over(axis, &runs),
+        "Of 4 cases a is fastest in 2, b in 2. a leads by 2.00×, b leads by 1.50×."
+    );
 }
 
 #[test]
@@ -188,13 +197,13 @@ fn memory_decides_between_equally_fast_variants() {
     };
     assert_eq!(
         says(&runs(1)),
-        "offload is as fast as keep (1.00 s a step), with 41.0 % less peak memory; recompute is 1.30× slower."
+        "offload is as fast as keep. It runs at 1.00 s a step, with 41.0 % less peak memory than keep. recompute is 1.30× slower."
     );
     let axis = "model.hidden";
     let sweep: Vec<_> = ["1", "2"].iter().flat_map(|value| runs(1).map(|run| at(run, axis, value))).collect();
     assert_eq!(
         says_over(axis, &sweep),
-        "offload is as fast as keep in both cases, with 41.0 % less peak memory; recompute is 1.30× slower."
+        "offload is as fast as keep in both cases. It runs with 41.0 % less peak memory than keep. recompute is 1.30× slower."
     );
 }
 
@@ -211,11 +220,11 @@ fn the_best_setting_is_named_among_choices_only() {
     ];
     assert_eq!(
         chooses(axis, &runs),
-        "bpipe at micro-batch 2 is 1.30× faster than plain at its best (65.0 samples/s against 50.0 samples/s)."
+        "bpipe at micro-batch 2 is 1.30× faster than plain at its best. It runs at 65.0 samples/s against 50.0 samples/s."
     );
     assert_eq!(
         says_over(axis, &runs),
-        "plain is fastest at micro-batch 1 (by 1.25×); bpipe is fastest at micro-batch 2."
+        "plain is fastest at micro-batch 1 (by 1.25×). bpipe is fastest at micro-batch 2."
     );
 }
 
@@ -241,12 +250,12 @@ fn one_variant_over_choices_is_compared_with_itself() {
     let runs = [run("1", 50.0), run("2", 80.0), at(too_big("plain", 5), axis, "4")];
     assert_eq!(
         chooses(axis, &runs),
-        "micro-batch 2 is 1.60× faster than micro-batch 1 (80.0 samples/s against 50.0 samples/s); micro-batch 4 does not fit."
+        "micro-batch 2 is 1.60× faster than micro-batch 1. It runs at 80.0 samples/s against 50.0 samples/s. micro-batch 4 does not fit."
     );
     let never = [at(too_big("plain", 5), axis, "4"), at(too_big("plain", 7), axis, "8")];
     assert_eq!(
         chooses(axis, &never),
-        "No variant fits at any of the 2 settings; plain (micro-batch 4) comes closest: stage 0 is 5 B short."
+        "No variant fits at any of the 2 settings. plain (micro-batch 4) comes closest: stage 0 is 5 B short."
     );
 }
 
@@ -259,7 +268,7 @@ fn one_variant_over_cases_is_not_ranked() {
     let runs = [run("8", 80.0), run("16", 50.0), at(too_big("plain", 5), axis, "32")];
     assert_eq!(
         says_over(axis, &runs),
-        "plain runs at 50.0 samples/s (layers 16) to 80.0 samples/s (layers 8); nothing runs in 1 of 3 cases."
+        "plain runs at 50.0 samples/s to 80.0 samples/s in 2 cases. It is slowest at layers 16, fastest at layers 8. Nothing runs in 1 of 3 cases."
     );
 }
 
@@ -273,5 +282,5 @@ fn a_variant_that_fails_for_several_reasons_never_runs() {
         at(bare("a", 1.0), axis, "16"),
         at(too_big("b", 5), axis, "16"),
     ];
-    assert_eq!(says_over(axis, &runs), "a is fastest in both cases; b never runs.");
+    assert_eq!(says_over(axis, &runs), "a is fastest in both cases. b never runs.");
 }

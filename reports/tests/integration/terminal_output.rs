@@ -4,14 +4,40 @@ use reports::Summary;
 use reports::summary::{
     Citation, DevicePeak, Failure, FailureKind, KeptActivations, RunSummary, Spread, Subject,
 };
-use reports::terminal::{Style, write};
+use reports::terminal::{Style, brief, write};
 
 use crate::fixture::{self, at, bare};
 
 fn screen(summary: &Summary, colour: bool) -> String {
     let mut out = Vec::new();
-    write(&mut out, summary, Style { colour }).expect("a vector takes every byte");
+    write(&mut out, summary, Style { colour, ..Style::default() }).expect("a vector takes every byte");
     String::from_utf8(out).expect("text")
+}
+
+/// The screen of a terminal of some width.
+fn one_screen(summary: &Summary, width: usize) -> String {
+    let mut out = Vec::new();
+    brief::write(&mut out, summary, Style { colour: false, width }).expect("a vector takes every byte");
+    String::from_utf8(out).expect("text")
+}
+
+#[test]
+fn the_answer_fits_on_a_screen() {
+    insta::assert_snapshot!(one_screen(&fixture::comparison(), 100));
+    insta::assert_snapshot!(one_screen(&fixture::sweep(), 80));
+}
+
+/// One line is left for the path of the report.
+#[test]
+fn every_answer_fits_on_every_screen() {
+    for width in [60, 72, 80, 100, 160] {
+        for summary in [fixture::comparison(), fixture::sweep()] {
+            let text = one_screen(&summary, width);
+            assert!(text.lines().count() < brief::LINES_MAX, "{width}:\n{text}");
+            let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or_default();
+            assert!(widest <= width, "{widest} of {width}:\n{text}");
+        }
+    }
 }
 
 #[test]

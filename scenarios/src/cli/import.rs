@@ -8,7 +8,6 @@ use clap::Subcommand;
 use indexmap::IndexMap;
 use reports::imported::{self, Imported};
 use reports::summary::{Forecast, LaneTime, SCHEMA_VERSION, StepTime};
-use reports::terminal::Style;
 use scenarios::catalogue;
 use scenarios::interchange::Target;
 use sim_core::time::Time;
@@ -16,6 +15,7 @@ use workloads::lanes::QUEUE;
 use workloads::trace::traced::Findings;
 use workloads::trace::{Fault, Replayed, Traced, WhatIf, chakra, kineto, replay};
 
+use super::output::page;
 use super::printer::Printer;
 use super::trouble::Trouble;
 use super::{Exit, Format, import_plan};
@@ -113,10 +113,7 @@ fn replayed(
             printer.print(&text)
         }
         Format::Table => {
-            let mut text = Vec::new();
-            imported::write(&mut text, &imported, Style { colour: printer.color })
-                .map_err(Trouble::Output)?;
-            printer.print_bytes(&text)
+            printer.print_text(&page("the table", |out| imported::write(out, &imported, printer.style))?)
         }
     }
 }

@@ -36,6 +36,7 @@ mod trouble;
 mod validate;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -58,8 +59,8 @@ Examples:
 
 const EXITS: &str = "\
 Exit codes:
-  0    done; that some runs do not fit is a result, that none does only where the file promises it
-  1    a promise of a file is broken, no run gives a step time, one deadlocks, or validation misses its bounds
+  0    done; that runs do not fit is a result
+  1    a promise of a file is broken, a run deadlocks, none fits with `--fail-if-none-fits`, or validation misses its bounds
   2    the input is wrong
   3    no such device, or no library for it
   70   a bug in foretrain
@@ -67,7 +68,7 @@ Exit codes:
 
 /// Rehearses a training run before anyone pays for it: time, memory, what limits it, and which technique helps.
 #[derive(Debug, Parser)]
-#[command(name = "foretrain", version = VERSION, before_help = EXAMPLES, after_help = EXITS, max_term_width = 110)]
+#[command(name = "foretrain", version = VERSION, after_help = [EXAMPLES, EXITS].join("\n\n"), max_term_width = 110)]
 struct Arguments {
     #[command(subcommand)]
     verb: Option<Verb>,
@@ -110,6 +111,12 @@ enum Verb {
         /// The shell
         shell: Shell,
     },
+    /// Write the man pages, one a command
+    Man {
+        /// The folder that they are written to
+        #[arg(default_value = ".")]
+        folder: PathBuf,
+    },
 }
 
 /// Whom an answer is for.
@@ -126,7 +133,7 @@ enum Format {
 enum Exit {
     /// It did what it was asked; that something does not fit is a result.
     Fine = 0,
-    /// A promise of a file is broken, no run gives a step time, one deadlocks, or predictions are farther off than they may be.
+    /// A promise of a file is broken, a run deadlocks, none fits where one must, or predictions are farther off than they may be.
     BrokenPromise = 1,
     /// The input is wrong, or there is nowhere to write.
     BadInput = 2,
@@ -195,6 +202,11 @@ fn perform(verb: Option<Verb>, printer: &Printer) -> Result<Exit, Trouble> {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "foretrain", &mut script);
             printer.print_bytes(&script)
+        }
+        Some(Verb::Man { folder }) => {
+            clap_mangen::generate_to(Arguments::command(), &folder)
+                .map_err(|error| files::cannot_write(&folder, &error))?;
+            Ok(Exit::Fine)
         }
         None => printer.print(&Arguments::command().render_help().to_string()),
     }

@@ -3,13 +3,17 @@
 use std::io::{self, IsTerminal, Write};
 
 use clap::ColorChoice;
+use console::Term;
+use reports::terminal::{self, Style};
 
 use super::{Exit, Trouble};
 
-/// Where results and complaints go, and whether in colour.
+/// Where results and complaints go, and in which form.
 pub(super) struct Printer {
-    /// Whether results may be coloured.
-    pub(super) color: bool,
+    /// Form of results for people.
+    pub(super) style: Style,
+    /// True if the locale has no UTF-8.
+    is_ascii: bool,
     /// Whether complaints may be coloured.
     color_errors: bool,
 }
@@ -17,7 +21,8 @@ pub(super) struct Printer {
 impl Printer {
     pub(super) fn new(choice: ColorChoice) -> Self {
         Self {
-            color: in_color(choice, io::stdout().is_terminal()),
+            style: Style { colour: in_color(choice, io::stdout().is_terminal()), ..width() },
+            is_ascii: !is_utf_8(),
             color_errors: in_color(choice, io::stderr().is_terminal()),
         }
     }
@@ -28,6 +33,17 @@ impl Printer {
     /// That nobody reads it any more, which is a normal end (`| head`), or that it cannot be written.
     pub(super) fn print(&self, text: &str) -> Result<Exit, Trouble> {
         self.print_bytes(text.as_bytes())
+    }
+
+    /// Prints a text for people, as ASCII where the locale has no UTF-8.
+    ///
+    /// # Errors
+    /// As of [`Printer::print`].
+    pub(super) fn print_text(&self, text: &[u8]) -> Result<Exit, Trouble> {
+        match self.is_ascii {
+            true => self.print(&terminal::ascii(&String::from_utf8_lossy(text))),
+            false => self.print_bytes(text),
+        }
     }
 
     /// [`Printer::print`] for what a writer made.
@@ -53,6 +69,22 @@ impl Printer {
     pub(super) fn tell(&self, text: &str) {
         let _ = io::stderr().write_all(text.as_bytes());
     }
+}
+
+/// The width of the terminal; that of a page where standard output is none.
+fn width() -> Style {
+    let style = Style::default();
+    match Term::stdout().size_checked() {
+        Some((_, columns)) if columns > 0 => Style { width: usize::from(columns), ..style },
+        _ => style,
+    }
+}
+
+/// Whether the locale says UTF-8: the first of these variables that is set decides (POSIX.1-2017, 8.2).
+fn is_utf_8() -> bool {
+    let values = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os);
+    let locale = values.map(|value| value.to_string_lossy().to_lowercase()).find(|value| !value.is_empty());
+    locale.is_some_and(|locale| locale.contains("utf-8") || locale.contains("utf8"))
 }
 
 /// `auto` means: on a terminal that knows colours, unless <https://no-color.org> says otherwise.

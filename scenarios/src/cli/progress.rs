@@ -1,25 +1,42 @@
 //! How far a verb is, on standard error, and Ctrl-C.
 
+use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use scenarios::run::Progress;
 
 use super::Exit;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
+/// Time between two lines where standard error is no terminal.
+const BETWEEN_LINES: Duration = Duration::from_secs(10);
+
 /// A line that says how much is done.
 pub(super) struct Bar {
     drawn: ProgressBar,
     until: Option<Instant>,
+    lines: Option<Lines>,
+}
+
+/// Lines written now and then, for logs. Dropping it ends them.
+struct Lines {
+    end: Option<Sender<()>>,
+    writer: Option<JoinHandle<()>>,
 }
 
 impl Bar {
-    /// A bar on standard error that counts `things`; none where that is no terminal, or if `quiet`.
+    /// A bar on standard error that counts `things`, a line now and then where that is no terminal;
+    /// none if `quiet`.
     pub(super) fn new(quiet: bool, things: &str) -> Self {
-        Self { drawn: drawn(quiet, "{wide_bar}", things), until: None }
+        let drawn = drawn(quiet, "{wide_bar}", things);
+        let is_logged = !quiet && !io::stderr().is_terminal();
+        let lines = is_logged.then(|| Lines::of(drawn.clone(), things.to_owned()));
+        Self { drawn, until: None, lines }
     }
 
     /// A bar that stops the work it counts after a `budget`.
@@ -63,7 +80,34 @@ impl Progress for Bar {
 
 impl Drop for Bar {
     fn drop(&mut self) {
+        self.lines.take();
         self.drawn.finish_and_clear();
+    }
+}
+
+impl Lines {
+    fn of(bar: ProgressBar, things: String) -> Self {
+        let (end, ended) = mpsc::channel();
+        let writer = thread::spawn(move || {
+            while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(BETWEEN_LINES) {
+                let Some(all) = bar.length() else { continue };
+                let left = match bar.position() {
+                    0 => String::new(),
+                    _ => format!(", {} left", HumanDuration(bar.eta())),
+                };
+                // Where standard error is closed there is nobody to tell.
+                let _ = writeln!(io::stderr(), "{} of {all} {things}{left}", bar.position());
+            }
+        });
+        Self { end: Some(end), writer: Some(writer) }
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        self.end.take();
+        // A writer that panicked has no more to say.
+        let _ = self.writer.take().map(JoinHandle::join);
     }
 }
 

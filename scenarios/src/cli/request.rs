@@ -31,6 +31,12 @@ pub(super) struct How {
     /// What is printed
     #[arg(long, value_enum, default_value_t = Output::Table)]
     pub(super) format: Output,
+    /// Print everything, not what fits on a screen
+    #[arg(long)]
+    pub(super) all: bool,
+    /// End with exit code 1 if no run has a step time
+    #[arg(long)]
+    pub(super) fail_if_none_fits: bool,
     /// Show no progress
     #[arg(long, short)]
     pub(super) quiet: bool,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use reports::summary::{FailureKind, RunSummary, Summary};
-use reports::terminal::{self, Style};
+use reports::terminal;
 use scenarios::Experiment;
 use scenarios::expectation::Expectation;
 use scenarios::interchange::quoted;
@@ -15,7 +15,7 @@ use super::emit::{self, Cluster};
 use super::files::cannot_write;
 use super::input::{self, Inputs};
 use super::journal::Journal;
-use super::output::{REPORT, Results, Staging};
+use super::output::{REPORT, Results, Staging, page};
 use super::printer::Printer;
 use super::progress::{self, Bar};
 use super::request::{How, Request};
@@ -134,7 +134,7 @@ pub(super) fn simulate(
         journal.into_iter().for_each(Journal::remove);
     }
     match format {
-        Output::Table => print_summary(&summary, &report, printer)?,
+        Output::Table => print_summary(&summary, &report, request.how, printer)?,
         Output::Json => printer.print_bytes(&results.json)?,
         Output::Csv => printer.print_bytes(&results.csv)?,
     };
@@ -142,23 +142,24 @@ pub(super) fn simulate(
         printer.complain(&format!("interrupted; {} runs had ended and are kept", summary.variants.len()));
         return Ok(Exit::Interrupted);
     }
-    Ok(exit(experiment, &summary, printer))
+    Ok(exit(experiment, &summary, request.how, printer))
 }
 
-/// Exit code of a run that was not interrupted: 0 if every promise holds, some run gives a step time and none deadlocks. No step
-/// time at all is a result, too, where the file promises that something does not fit.
-fn exit(experiment: &Experiment, summary: &Summary, printer: &Printer) -> Exit {
+/// Exit code of a run that was not interrupted: 0 if every promise holds and no run deadlocks. No
+/// step time at all is a result, too, unless asked otherwise.
+fn exit(experiment: &Experiment, summary: &Summary, how: &How, printer: &Printer) -> Exit {
     let deadlocks =
         |run: &RunSummary| run.failure.as_ref().is_some_and(|it| it.kind == FailureKind::Deadlock);
+    let promised = || experiment.promises().iter().any(Expectation::says_does_not_fit);
     let numbers = summary.variants.iter().any(|run| run.step_time().is_some());
-    let promised = experiment.promises().iter().any(Expectation::says_does_not_fit);
-    if !numbers && !promised {
+    let fails = how.fail_if_none_fits && !numbers && !promised();
+    if fails {
         printer.complain(
             "no run gives a step time: ask for less, or promise it in the file: `expect: [{ does_not_fit: VARIANT }]`",
         );
     }
     let kept = summary.expectations.iter().all(|promise| promise.passed);
-    match kept && (numbers || promised) && !summary.variants.iter().any(deadlocks) {
+    match kept && !fails && !summary.variants.iter().any(deadlocks) {
         true => Exit::Fine,
         false => Exit::BrokenPromise,
     }
@@ -173,11 +174,20 @@ fn scenario(experiment: &Experiment, options: &Options, summary: &Summary) -> Re
     Ok(shown(experiment, options, summary, &place)?)
 }
 
-fn print_summary(summary: &Summary, report: &Path, printer: &Printer) -> Result<Exit, Trouble> {
-    let mut text = Vec::new();
-    terminal::write(&mut text, summary, Style { colour: printer.color }).map_err(Trouble::Output)?;
-    text.extend(format!("\nreport: {}\n", report.display()).bytes());
-    printer.print_bytes(&text)
+fn print_summary(summary: &Summary, report: &Path, how: &How, printer: &Printer) -> Result<Exit, Trouble> {
+    let report = report.display();
+    let (text, report) = match how.all {
+        true => {
+            let text = page("the text", |out| terminal::write(out, summary, printer.style))?;
+            (text, format!("\nreport: {report}\n"))
+        }
+        false => {
+            let text = page("the text", |out| terminal::brief::write(out, summary, printer.style))?;
+            (text, format!("  report: {report}; `--all` prints everything\n"))
+        }
+    };
+    printer.print_text(&text)?;
+    printer.print_text(report.as_bytes())
 }
 
 fn print_plan(checked: &Checked<'_>, format: Output, printer: &Printer) -> Result<Exit, Trouble> {

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use reports::Winners;
 use reports::campaign;
-use reports::finding::finding;
+use reports::finding::{Headline, finding};
 use reports::summary::{Interrupted, Ratio, RunSummary, SCHEMA_VERSION, SearchProof, Summary};
 
 use super::Options;
@@ -45,12 +45,14 @@ fn showing(
     let known = |names: Vec<&str>| names.iter().all(|name| variants.contains(name));
     let promises = experiment.promises().iter().filter(|promise| known(promise.variants()));
     let citations = experiment.citations().iter().filter(|citation| known(citation.variants()));
+    let Headline { verdict, conditions } = found(&runs, (&axes, &cases), interrupted);
     let resolved_scenario = shown.map_or_else(String::new, |resolved| experiment.explain(resolved));
     Summary {
         schema_version: SCHEMA_VERSION,
         name: experiment.name().to_owned(),
         description: experiment.description().map(str::to_owned),
-        finding: found(&runs, (&axes, &cases), interrupted),
+        finding: verdict,
+        conditions,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         seed: options.seed,
         reproduce: options.reproduce.clone(),
@@ -72,15 +74,16 @@ fn showing(
     }
 }
 
-/// The answer in a sentence, with a second one on campaigns where runs have them.
+/// The answer, with a sentence on campaigns where runs have them.
 fn found(
     runs: &[RunSummary],
     (axes, cases): (&[String], &[String]),
     interrupted: Option<Interrupted>,
-) -> String {
-    let of_steps = finding(runs, axes, cases, interrupted).to_string();
-    let of_campaigns = campaign::finding(runs, axes);
-    [of_steps].into_iter().chain(of_campaigns).collect::<Vec<_>>().join(" ")
+) -> Headline {
+    let Headline { verdict, conditions } = finding(runs, axes, cases, interrupted).headline();
+    let sentences = [conditions].into_iter().chain(campaign::finding(runs, axes));
+    let sentences: Vec<String> = sentences.filter(|text| !text.is_empty()).collect();
+    Headline { verdict, conditions: sentences.join(" ") }
 }
 
 /// The summary of a search: its best plans, the best first, and the proof.
@@ -91,13 +94,13 @@ pub(super) fn searched(
     proof: SearchProof,
     runs: Vec<RunSummary>,
 ) -> Summary {
-    let finding = reports::searched::finding(&proof, &runs);
+    let Headline { verdict: finding, conditions } = reports::searched::finding(&proof, &runs);
     let (best, planned) = (best(experiment, &runs), runs.len());
     let mut summary = showing(best.as_ref(), (experiment, options, variants), planned, runs);
     if let Some((best, others)) = summary.variants.split_first_mut() {
         others.iter_mut().for_each(|run| run.relative_to_first = Ratio::of(run, best));
     }
-    Summary { search: Some(proof), finding, ..summary }
+    Summary { search: Some(proof), finding, conditions, ..summary }
 }
 
 /// The best plan of a search.

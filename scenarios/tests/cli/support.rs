@@ -65,7 +65,7 @@ impl Sandbox {
     pub(crate) fn command(&self, words: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foretrain"));
         command.args(words.split_whitespace()).current_dir(&self.folder).stdin(Stdio::null());
-        command.env_remove("NO_COLOR").env_remove("RUST_BACKTRACE");
+        command.env_remove("NO_COLOR").env_remove("RUST_BACKTRACE").env("LC_ALL", "C.UTF-8");
         command
     }
 

@@ -63,7 +63,7 @@ sweep: { model.trace.what_if.host: [100 %, 50 %, 200 %] }
         .map(|run| run["step_time_s"].as_f64().expect("a step time"))
         .collect();
     assert!(times[1] < times[0] && times[0] < times[2], "{times:?}");
-    let finding = json["finding"].as_str().expect("a sentence");
+    let finding = json["conditions"].as_str().expect("sentences");
     assert!(finding.contains("50 %"), "{finding}");
     let changed =
         sandbox.run("run mine/trace.yaml --quiet --format json --set model.trace.what_if.host=200%");

@@ -25,3 +25,22 @@ fn the_slowest_of_eight_hosts_is_waited_for() {
     // Kernels that nobody waits for are as long as before.
     assert!((0.8 * all..=all).contains(&more), "{more} of {all}");
 }
+
+/// Gathered weights and activations that come back are waited for in other parts of a visit from one
+/// micro-batch to the next, where a chunk is one layer: each part is counted for all micro-batches.
+#[test]
+fn visits_that_wait_in_unlike_parts_are_all_issued() {
+    let step = |launch: &str| {
+        let text = format!(
+            "name: parts\nmachine: {{ node: dgx-h100 }}\n\
+             model: {{ transformer: {{ hidden: 1024, heads: 8, layers: 4, vocabulary: 1024, max_positions: 1024 }} }}\n\
+             training: {{ micro_batch: 1, sequence: 1024, accumulate: 4, precision: bf16-mixed }}\n\
+             parallelism: {{ pipeline: 2, data: 4, sharding: parameters, schedule: {{ interleaved: {{ chunks: 2 }} }} }}\n\
+             software: {{ launch: {launch} }}\ntechniques: {{ activation_offload: {{}} }}\n"
+        );
+        let experiment = read(&text, &[]).unwrap_or_else(|failure| panic!("{failure}"));
+        run(&experiment).variants.remove(0).step_time_s.expect("it runs")
+    };
+    let [free, eager] = ["free", "eager"].map(step);
+    assert!(eager > free, "{eager} s with hosts, {free} s without");
+}

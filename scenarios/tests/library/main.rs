@@ -64,7 +64,7 @@ fn result_of(summary: &Summary) -> String {
         return serde_json::to_string_pretty(&result).expect("JSON can be printed") + "\n";
     }
     let mut lines = String::from("{");
-    for key in ["finding", "cases"] {
+    for key in ["finding", "conditions", "cases"] {
         lines += &result.get(key).map_or(String::new(), |value| format!("\"{key}\": {value}, "));
     }
     lines += "\"runs\": [";
@@ -98,8 +98,10 @@ fn whole_result_of(summary: &Summary) -> Value {
     }
     round(&mut runs);
     let mut result = match summary.cases.as_slice() {
-        [] => json!({ "finding": summary.finding, "runs": runs }),
-        cases => json!({ "finding": summary.finding, "cases": cases, "runs": runs }),
+        [] => json!({ "finding": summary.finding, "conditions": summary.conditions, "runs": runs }),
+        cases => json!({
+            "finding": summary.finding, "conditions": summary.conditions, "cases": cases, "runs": runs,
+        }),
     };
     if let Some(proof) = &summary.search {
         let mut proof = reports::json::value(proof).expect("a proof is JSON");

@@ -7,7 +7,6 @@ mod tuned;
 
 use std::path::PathBuf;
 
-use reports::terminal::Style;
 use reports::validation::{self, Validation};
 use scenarios::validation::{Options, names, title, validate as judge};
 
@@ -112,11 +111,9 @@ fn judged(
     let report = staging.commit(&[(JSON, &json), (CSV, &csv), (REPORT, &report)])?.join(REPORT);
     match arguments.format {
         Output::Table => {
-            let mut text = page("the table", |out| {
-                validation::terminal::write(out, &found, Style { colour: printer.color })
-            })?;
-            text.extend(format!("\nreport: {}\n", report.display()).bytes());
-            printer.print_bytes(&text)?
+            let table = page("the table", |out| validation::terminal::write(out, &found, printer.style))?;
+            printer.print_text(&table)?;
+            printer.print_text(format!("\nreport: {}\n", report.display()).as_bytes())?
         }
         Output::Json => printer.print_bytes(&json)?,
         Output::Csv => printer.print_bytes(&csv)?,

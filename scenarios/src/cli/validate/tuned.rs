@@ -1,6 +1,5 @@
 //! `foretrain validate --tuned`: plans that others tuned, among those that the search finds.
 
-use reports::terminal::Style;
 use reports::validation::tuned;
 use scenarios::validation::{Options, tuned as judge};
 
@@ -23,11 +22,14 @@ pub(super) fn tell(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tro
         printer.complain("interrupted before all plans were searched; nothing is kept");
         return Ok(Exit::Interrupted);
     };
-    let text = match arguments.format {
-        Output::Table => page("the table", |out| tuned::write(out, &found, Style { colour: printer.color }))?,
-        Output::Json => page("the results", |out| reports::json::write(out, &found))?,
-        Output::Csv => page("the rows", |out| tuned::csv(out, &found))?,
+    match arguments.format {
+        Output::Table => {
+            printer.print_text(&page("the table", |out| tuned::write(out, &found, printer.style))?)?
+        }
+        Output::Json => {
+            printer.print_bytes(&page("the results", |out| reports::json::write(out, &found))?)?
+        }
+        Output::Csv => printer.print_bytes(&page("the rows", |out| tuned::csv(out, &found))?)?,
     };
-    printer.print_bytes(&text)?;
     Ok(if found.passed() { Exit::Fine } else { Exit::BrokenPromise })
 }

@@ -17,7 +17,7 @@ use crate::cost::CostBook;
 use crate::error::PlanError;
 use crate::graph::{OpGraph, OpId};
 use crate::passes::{Context, Kind, Pass, Plan};
-use crate::schedule::{Call, IssueId, Item, Lane, LaneKind, Nth, Schedule, SignalId, Why};
+use crate::schedule::{Block, Call, IssueId, Item, Lane, LaneKind, Nth, Schedule, SignalId, Why};
 
 /// Lanes of hosts, where they may be late.
 #[derive(Clone, Debug)]
@@ -114,6 +114,13 @@ impl Launches {
             compute.blocks.iter().map(|block| parts(schedule, &block.items, launched, &mut waits)).collect();
         let waiting = self.waiting(schedule, compute, &parts, launched, costs);
         let ahead = if self.blocking { Some(1) } else { self.ahead(compute, &parts, launched, costs.1) };
+        let parts: Vec<Vec<Part>> = compute
+            .blocks
+            .iter()
+            .zip(parts)
+            .map(|(block, parts)| split(&block.name, parts, &waiting, launched))
+            .collect();
+        let issuing = issuing(&compute.blocks, &parts, launched);
         // Variants of a visit are issued like the visit: one signal counts all its micro-batches.
         let mut issued: BTreeMap<(String, usize), SignalId> = BTreeMap::new();
         let end = compute.calls.last().map(|call| call.block);
@@ -130,24 +137,30 @@ impl Launches {
                 items.extend(before.iter().filter(message));
             }
             block.items.clear();
-            let parts = (0..).zip(parts).flat_map(|(number, part)| {
-                part.before_each(waiting.get(&(block.name.clone(), number)), launched)
-            });
-            for (number, Part { before, items: mut part }) in parts.enumerate() {
+            let mut lacking = issuing[&block.name].clone();
+            let mut signal = |schedule: &mut Schedule, number: usize| {
+                *issued.entry((block.name.clone(), number)).or_insert_with(|| {
+                    let part = if number > 0 { format!(", part {number}") } else { String::new() };
+                    schedule.signal(format!("{}{part} of stage {stage}, issued", block.name))
+                })
+            };
+            let given = if is_end { Item::SignalStep } else { Item::Signal };
+            for (number, Part { before, items: mut part }) in parts.into_iter().enumerate() {
                 let ops = launched.ops(&before).chain(launched.ops(&part)).collect();
                 items.extend(before);
                 if let Some(first) = part.iter().position(|item| launched.executed(item).is_some()) {
-                    let signal = *issued.entry((block.name.clone(), number)).or_insert_with(|| {
-                        let part = if number > 0 { format!(", part {number}") } else { String::new() };
-                        schedule.signal(format!("{}{part} of stage {stage}, issued", block.name))
-                    });
+                    let signal = signal(schedule, number);
+                    lacking.remove(&number);
                     part.insert(first, Item::wait(signal, Why::Launch));
                     let list = IssueId(schedule.issues.len() as u32);
-                    let given = if is_end { Item::SignalStep(signal) } else { Item::Signal(signal) };
-                    items.extend([Item::Lead(list), given, Item::Follow(list)]);
+                    items.extend([Item::Lead(list), given(signal), Item::Follow(list)]);
                     schedule.issues.push(ops);
                 }
                 block.items.extend(part);
+            }
+            for signal in lacking.into_iter().map(|number| signal(schedule, number)) {
+                items.push(given(signal));
+                block.items.push(Item::wait(signal, Why::Launch));
             }
             if is_end {
                 items.push(wait(0));
@@ -230,6 +243,29 @@ impl Launches {
         found.retain(|_, (_, lengths)| lengths.len() == 1);
         found.into_iter().map(|(part, (waiting, _))| (part, waiting)).collect()
     }
+}
+
+/// Parts of a visit, those that wait within it apart.
+fn split(
+    name: &str,
+    parts: Vec<Part>,
+    waiting: &BTreeMap<(String, usize), BTreeSet<usize>>,
+    launched: &Launched,
+) -> Vec<Part> {
+    let within =
+        |(number, part): (usize, Part)| part.before_each(waiting.get(&(name.to_owned(), number)), launched);
+    parts.into_iter().enumerate().flat_map(within).collect()
+}
+
+/// Parts of each visit that any variant of it issues. A variant that has fewer of them, as what it
+/// needs is there already, gives their signals at its end, for all micro-batches to be counted.
+fn issuing(blocks: &[Block], parts: &[Vec<Part>], launched: &Launched) -> BTreeMap<String, BTreeSet<usize>> {
+    let mut issuing: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
+    for (block, parts) in blocks.iter().zip(parts) {
+        let issued = parts.iter().enumerate().filter(|(_, part)| launched.ops(&part.items).next().is_some());
+        issuing.entry(block.name.clone()).or_default().extend(issued.map(|(number, _)| number));
+    }
+    issuing
 }
 
 /// True if a visit does more than execute from its first operator to its last.
