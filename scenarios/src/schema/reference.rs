@@ -23,6 +23,11 @@ Values link to what they can be. A *map* has the keys of its own table. Where a 
 removes a value that a file inherits.
 ";
 
+/// Forms of citations, which the schema repeats.
+const PUBLISHED: &str = "
+Forms are those of [`expect`](#expect). Each needs `source`, too: where the figure was published.
+";
+
 /// Title of the table of quantities.
 const QUANTITIES: &str = "Quantities";
 /// Definition of the settings of a variant: the keys of the file itself.
@@ -40,14 +45,7 @@ pub fn reference() -> String {
         keys.iter().map(|(key, schema)| (key.as_str(), page.place(key, schema))).collect();
     for (key, types) in sections {
         text += &format!("\n## `{key}`\n\n{}\n", page.described(&keys[key]));
-        text += &match key {
-            "published" => {
-                "\nForms are those of [`expect`](#expect). Each takes `source`, which must be there, \
-                            besides: where the figure was published.\n"
-                    .to_owned()
-            }
-            _ => page.body(&keys[key]),
-        };
+        text += &if key == "published" { PUBLISHED.to_owned() } else { page.body(&keys[key]) };
         for name in types {
             let schema = &page.definitions[name];
             if page.titles[name] != key {
