@@ -63,7 +63,7 @@ pub mod validation;
 
 pub use experiment::{Experiment, Files, Infeasible, Opened, Point, Resolved, beginning, load};
 pub use hardware::MAX_BYTES;
-pub use schema::{Scenario, json_schema};
+pub use schema::{Scenario, json_schema, reference};
 pub use text::lines::{WrongLine, read_lines};
 pub use text::located::{Located, Place};
 pub use text::problem::{Failure, Note, Problem};

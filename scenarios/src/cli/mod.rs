@@ -104,8 +104,12 @@ enum Verb {
     Plan(task::Task),
     /// Look for the largest model, batch or sequence that a machine trains, or the fewest nodes that train a model
     Fit(fit::Arguments),
-    /// Print the JSON Schema of scenario files, for editors
-    Schema,
+    /// Print every key of scenario files: a JSON Schema for editors, or a page for people
+    Schema {
+        /// What is printed
+        #[arg(long, value_enum, default_value_t = SchemaFormat::Json)]
+        format: SchemaFormat,
+    },
     /// Print the completions of a shell
     Completions {
         /// The shell
@@ -126,6 +130,15 @@ enum Format {
     Table,
     /// For programs
     Json,
+}
+
+/// Forms of the schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SchemaFormat {
+    /// A JSON Schema, for editors
+    Json,
+    /// Tables of keys, values and meanings
+    Markdown,
 }
 
 /// How foretrain ends; of several ends the last one here is the worst.
@@ -197,7 +210,8 @@ fn perform(verb: Option<Verb>, printer: &Printer) -> Result<Exit, Trouble> {
         Some(Verb::New(arguments)) => new::new(&arguments, printer),
         Some(Verb::Plan(arguments)) => plan::plan(&arguments, printer),
         Some(Verb::Fit(arguments)) => fit::fit(&arguments, printer),
-        Some(Verb::Schema) => printer.print(&scenarios::json_schema()),
+        Some(Verb::Schema { format: SchemaFormat::Json }) => printer.print(&scenarios::json_schema()),
+        Some(Verb::Schema { format: SchemaFormat::Markdown }) => printer.print(&scenarios::reference()),
         Some(Verb::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "foretrain", &mut script);

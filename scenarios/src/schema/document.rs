@@ -46,7 +46,8 @@ pub(crate) fn of<T: JsonSchema>() -> Json {
     in_place(&schema, &schema, &mut Vec::new())
 }
 
-fn with_references() -> Json {
+/// The schema of a file with references to types, which stand beside it.
+pub(super) fn with_references() -> Json {
     let (mut settings, mut definitions) = parts::<super::Scenario>();
     definitions.values_mut().for_each(allow_omissions);
     let settings_keys = settings["properties"].take();

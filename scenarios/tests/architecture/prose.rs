@@ -63,16 +63,3 @@ fn offenders(files: &[PathBuf]) -> BTreeMap<&'static str, usize> {
     }
     found
 }
-
-/// YAML of the README, block by block, is a scenario as it stands.
-#[test]
-fn yaml_of_the_readme_is_right() {
-    let readme = fs::read_to_string(root().join("README.md")).expect("a README");
-    let blocks: Vec<&str> =
-        readme.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert!(blocks.len() >= 3, "the README shows scenarios");
-    for block in blocks {
-        let files = BTreeMap::from([("README.yaml".to_owned(), block.as_bytes().to_vec())]);
-        scenarios::load(&files, "README.yaml", &[]).unwrap_or_else(|failure| panic!("{block}\n{failure}"));
-    }
-}

@@ -7,6 +7,7 @@ mod clusters;
 mod determinism;
 mod devices;
 mod framework;
+mod guide;
 mod hardware_files;
 mod help;
 mod importing;
