@@ -18,7 +18,10 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
         header {
             p.kicker { "foretrain report" }
             h1 { (summary.name) }
-            p.finding { (unbroken(&summary.finding)) }
+            p.finding {
+                (unbroken(&summary.finding))
+                @if let Some(sentence) = finding::mostly_estimated(&page.comparison) { " " (unbroken(&sentence)) }
+            }
             @if let Some(description) = &summary.description { p { (description) } }
         }
         section {

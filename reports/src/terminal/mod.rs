@@ -14,7 +14,7 @@ use comfy_table::{CellAlignment, LineStyle, TableStyle};
 
 use crate::explained::{explained_of, facts};
 use crate::finding::{
-    approximate, drive_states, idle, notes, rests_on, retrying, unsteady, without_allocator,
+    approximate, drive_states, idle, mostly_estimated, notes, rests_on, retrying, unsteady, without_allocator,
 };
 use crate::matrix::{Down, Matrix};
 use crate::published::{Grid, Line, Published};
@@ -57,7 +57,8 @@ pub struct Style {
 /// Those of `out`.
 pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Result<()> {
     let comparison = Comparison::of(&summary.variants, &summary.axes, &summary.cases);
-    writeln!(out, "{}", style.bold(&clean(&summary.finding)))?;
+    let estimated = mostly_estimated(&comparison).map_or(String::new(), |sentence| format!(" {sentence}"));
+    writeln!(out, "{}", style.bold(&clean(&format!("{}{estimated}", summary.finding))))?;
     let shown = comparison.shown();
     winners::map(out, &comparison, summary.winners.as_ref(), style)?;
     if comparison.points.len() > 1 && comparison.variants().len() > 1 {

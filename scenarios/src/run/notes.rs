@@ -7,7 +7,8 @@ use crate::schema::{Scenario, StageLayers};
 /// Notes on a run of a scenario that has been measured.
 pub(super) fn notes(scenario: &Scenario, summary: &RunSummary) -> Vec<String> {
     let above_peak = summary.mfu.is_some_and(|mfu| mfu > 1.0).then(|| ABOVE_PEAK.to_owned());
-    above_peak.into_iter().chain(layers(scenario)).collect()
+    let not_modelled = scenario.model.transformer().map_or(&[][..], |model| &model.not_modelled);
+    not_modelled.iter().cloned().chain(above_peak).chain(layers(scenario)).collect()
 }
 
 /// Layers of stages that were balanced.
