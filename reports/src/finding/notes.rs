@@ -24,8 +24,8 @@ pub(crate) fn mostly_estimated(all: &Comparison<'_>) -> Option<String> {
     let (_, run) = all.shown()?;
     let share = run.provenance.get(ESTIMATE).copied().filter(|share| *share > 0.5)?;
     let step = match all.runs().count() {
-        1 => "the step".to_owned(),
-        _ => format!("the step of {}", all.naming.run(run)),
+        1 => "the step",
+        _ => "the best step",
     };
     Some(format!("{} of {step} rests on estimates.", quantity::percent(share)))
 }

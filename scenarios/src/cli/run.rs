@@ -145,6 +145,10 @@ pub(super) fn simulate(
     Ok(exit(experiment, &summary, printer))
 }
 
+/// Remedies where a search finds no plan.
+const NO_PLAN: &str = "no plan gives a step time: let states leave the GPUs, `techniques: [recompute, zero_offload, zero_infinity]` in \
+                       `search.over` of the file, or take more nodes: `foretrain fit MODEL 32xNODE --fewest gpus` says how many";
+
 /// Exit code of a run that was not interrupted: 0 if every promise holds, some run gives a step time and none deadlocks. No step
 /// time at all is a result, too, where the file promises that something does not fit.
 fn exit(experiment: &Experiment, summary: &Summary, printer: &Printer) -> Exit {
@@ -153,9 +157,10 @@ fn exit(experiment: &Experiment, summary: &Summary, printer: &Printer) -> Exit {
     let numbers = summary.variants.iter().any(|run| run.step_time().is_some());
     let promised = experiment.promises().iter().any(Expectation::says_does_not_fit);
     if !numbers && !promised {
-        printer.complain(
-            "no run gives a step time: ask for less, or promise it in the file: `expect: [{ does_not_fit: VARIANT }]`",
-        );
+        printer.complain(match summary.search {
+            Some(_) => NO_PLAN,
+            None => "no run gives a step time: ask for less, or promise it in the file: `expect: [{ does_not_fit: VARIANT }]`",
+        });
     }
     let kept = summary.expectations.iter().all(|promise| promise.passed);
     match kept && (numbers || promised) && !summary.variants.iter().any(deadlocks) {

@@ -9,7 +9,8 @@ use workloads::placement::Extent;
 
 use super::{Check, batches};
 use crate::schema::{
-    self, AddedTo, Attention, BytesPerParameter, Count, Idle, LayersOf, Parallelism, Precision, Scenario, Software,
+    self, AddedTo, Attention, BytesPerParameter, Count, Idle, LayersOf, Parallelism, Precision, Scenario,
+    Software,
 };
 
 /// Settings that are about other models.

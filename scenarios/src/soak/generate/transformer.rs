@@ -118,7 +118,12 @@ fn dimensions(draw: &mut Draw, settings: &mut Settings, split: &Split, drawn: Di
     if draw.chance(30) && split.context == 1 {
         let window = json!({ "window": [drawn.sequence / 2, drawn.sequence] });
         settings.some(draw, 100, MODEL, &window);
-        settings.some(draw, 50, MODEL, &json!({ "global_every": [2, 3], "window_form": ["sliding", "chunks"] }));
+        settings.some(
+            draw,
+            50,
+            MODEL,
+            &json!({ "global_every": [2, 3], "window_form": ["sliding", "chunks"] }),
+        );
     }
     if draw.chance(85) || split.context > 1 {
         settings.some(draw, 30, MODEL, &json!({ "bias": ["none", "qkv", "all"] }));

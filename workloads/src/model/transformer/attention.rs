@@ -208,8 +208,7 @@ impl Shape {
         }
         if let Some(norm) = norm {
             let of_heads = [gradients[0], gradients[1]];
-            let [query, key] =
-                norm.backward(draft, on, [QKV.output; 2], of_heads, self.normed_widths());
+            let [query, key] = norm.backward(draft, on, [QKV.output; 2], of_heads, self.normed_widths());
             (gradients[0], gradients[1]) = (query, key);
         }
         draft.stream("concatenate qkv gradient", class, (bytes, bytes), &gradients, &writes);

@@ -8,7 +8,8 @@ use crate::graph::Phase;
 
 use super::draft::{BlockDraft, Draft, Issue, Name};
 use super::{
-    ContextExchange, CrossEntropy, Fp8, Positions, QueryKeyNorm, Scaling, Split, States, Transformer, WindowForm,
+    ContextExchange, CrossEntropy, Fp8, Positions, QueryKeyNorm, Scaling, Split, States, Transformer,
+    WindowForm,
 };
 use crate::graph::block::Block;
 use crate::graph::operator::{CollectiveKind, Dtype, Group, OperatorList};
@@ -440,7 +441,8 @@ fn windows(model: &Transformer, execution: &Execution, wrong: &mut impl FnMut(&'
         return;
     }
     let in_rings = matches!(split.context_exchange, ContextExchange::Ring | ContextExchange::GatheredRing);
-    let in_chunks = model.window_form == WindowForm::Chunks && split.context_exchange == ContextExchange::AllGather;
+    let in_chunks =
+        model.window_form == WindowForm::Chunks && split.context_exchange == ContextExchange::AllGather;
     if narrow.is_some() && (in_rings || in_chunks) {
         let problem = "ranks that exchange keys part by part see all of them, and the model has windows: use \
                        `context_exchange: all-to-all`";

@@ -177,7 +177,8 @@ impl Linear {
         reads: &[Name],
         writes: &[(Name, u64)],
     ) {
-        let (batch, rows) = self.groups.map_or((1, self.tokens(on)), |groups| (groups.count, groups.rows_each));
+        let (batch, rows) =
+            self.groups.map_or((1, self.tokens(on)), |groups| (groups.count, groups.rows_each));
         let shape = match layout {
             Layout::Forward => (batch, rows, self.outputs, self.inputs),
             Layout::InputGradient => (batch, rows, self.inputs, self.outputs),

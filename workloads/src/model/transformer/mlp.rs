@@ -190,7 +190,8 @@ impl DenseMlp {
         };
         if on.execution().fusion.activation {
             let reads: Vec<_> = gated.iter().copied().chain([gradient]).collect();
-            let name = if on.model().mlp == Mlp::Geglu { names.geglu_gradient } else { names.swiglu_gradient };
+            let name =
+                if on.model().mlp == Mlp::Geglu { names.geglu_gradient } else { names.swiglu_gradient };
             draft.stream(name, class, (3 * bytes, 2 * bytes), &reads, &writes);
             return;
         }

@@ -40,7 +40,8 @@ impl Transformer {
     /// Checks the settings that only windows have.
     pub(super) fn validate_windows(&self, wrong: &mut impl FnMut(&'static str, String)) {
         if self.window.is_none() && self.global_every.is_some() {
-            let problem = "no layer has a window that others are without: add `window: 4096`, or leave it out";
+            let problem =
+                "no layer has a window that others are without: add `window: 4096`, or leave it out";
             wrong("global_every", problem.to_owned());
         }
         if self.global_every == Some(0) {

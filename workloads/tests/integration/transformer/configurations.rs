@@ -82,18 +82,27 @@ fn keys_that_are_not_modelled_are_reported() {
     reported(config!("gpt-oss-20b"), &["quantization_config", "swiglu_limit"]);
     reported(config!("gemma-3-4b"), &["vision_config"]);
     reported(config!("llama-4-scout"), &["vision_config"]);
-    let tuned = config!("llama-4-scout").replacen("\"use_qk_norm\"", "\"attn_temperature_tuning\": 4, \"use_qk_norm\"", 1);
+    let tuned = config!("llama-4-scout").replacen(
+        "\"use_qk_norm\"",
+        "\"attn_temperature_tuning\": 4, \"use_qk_norm\"",
+        1,
+    );
     reported(&tuned, &["attn_temperature_tuning", "vision_config"]);
 }
 
 #[test]
 fn unknown_keys_are_one_sentence() {
-    let text = config!("llama-3-8b").replacen('{', "{ \"zebra\": 1, \"_private\": 2, \"aardvark\": [3], \"nothing\": null,", 1);
+    let text = config!("llama-3-8b").replacen(
+        '{',
+        "{ \"zebra\": 1, \"_private\": 2, \"aardvark\": [3], \"nothing\": null,",
+        1,
+    );
     assert_eq!(
         read(&text).not_modelled,
         ["keys of the config.json that are not known, and change nothing here: `aardvark`, `zebra`"]
     );
-    let without = config!("deepseek-v3").replace("\"num_nextn_predict_layers\": 1", "\"num_nextn_predict_layers\": 0");
+    let without =
+        config!("deepseek-v3").replace("\"num_nextn_predict_layers\": 1", "\"num_nextn_predict_layers\": 0");
     assert!(!read(&without).not_modelled.iter().any(|sentence| sentence.contains("num_nextn")));
 }
 
@@ -145,8 +154,14 @@ fn layers_are_of_the_kinds_that_files_say() {
         (0..model.layers).filter(is_mixture).collect::<Vec<_>>()
     };
     assert_eq!(experts("", "").len(), 48);
-    assert_eq!(experts("\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 3"), (2..48).step_by(3).collect::<Vec<_>>());
-    assert_eq!(experts("\"mlp_only_layers\": []", "\"mlp_only_layers\": [1, 0]"), (2..48).collect::<Vec<_>>());
+    assert_eq!(
+        experts("\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 3"),
+        (2..48).step_by(3).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        experts("\"mlp_only_layers\": []", "\"mlp_only_layers\": [1, 0]"),
+        (2..48).collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -157,18 +172,58 @@ fn patterns_that_are_none_are_refused() {
     };
     let oss = config!("gpt-oss-20b");
     for (text, from, to, fault) in [
-        (oss, "\"num_hidden_layers\": 24", "\"num_hidden_layers\": 25", "`layer_types` must have an entry for each of 25"),
-        (oss, "[\n    \"sliding_attention\", \"full", "[\n    \"full_attention\", \"full", "must differ at every n-th layer"),
+        (
+            oss,
+            "\"num_hidden_layers\": 24",
+            "\"num_hidden_layers\": 25",
+            "`layer_types` must have an entry for each of 25",
+        ),
+        (
+            oss,
+            "[\n    \"sliding_attention\", \"full",
+            "[\n    \"full_attention\", \"full",
+            "must differ at every n-th layer",
+        ),
         (oss, "\"sliding_window\": 128", "\"sliding_window\": 0", "window: 0 tokens are not between 1"),
         (oss, "\"attention_bias\": true", "\"attention_bias\": false", "`attention_bias` must be true"),
-        (config!("gemma-3-1b"), "\"vocab_size\": 262144", "\"vocab_size\": 0", "vocabulary: 0 is not between"),
+        (
+            config!("gemma-3-1b"),
+            "\"vocab_size\": 262144",
+            "\"vocab_size\": 0",
+            "vocabulary: 0 is not between",
+        ),
         (config!("gemma-3-1b"), "\"hidden_size\": 1152,", "", "`hidden_size` is missing"),
-        (config!("gemma-2-9b"), "\"attn_logit_softcapping\": 50.0", "\"attn_logit_softcapping\": \"x\"", "must be a number or null"),
-        (config!("qwen3-30b-a3b"), "\"mlp_only_layers\": []", "\"mlp_only_layers\": [3]", "must list the first layers"),
-        (config!("qwen3-30b-a3b"), "\"mlp_only_layers\": []", "\"mlp_only_layers\": [\"a\"]", "must list whole numbers"),
-        (config!("qwen3-30b-a3b"), "\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 49", "experts.every: of 48 layers"),
+        (
+            config!("gemma-2-9b"),
+            "\"attn_logit_softcapping\": 50.0",
+            "\"attn_logit_softcapping\": \"x\"",
+            "must be a number or null",
+        ),
+        (
+            config!("qwen3-30b-a3b"),
+            "\"mlp_only_layers\": []",
+            "\"mlp_only_layers\": [3]",
+            "must list the first layers",
+        ),
+        (
+            config!("qwen3-30b-a3b"),
+            "\"mlp_only_layers\": []",
+            "\"mlp_only_layers\": [\"a\"]",
+            "must list whole numbers",
+        ),
+        (
+            config!("qwen3-30b-a3b"),
+            "\"decoder_sparse_step\": 1",
+            "\"decoder_sparse_step\": 49",
+            "experts.every: of 48 layers",
+        ),
         (config!("qwen3-30b-a3b"), "\"num_experts\": 128,", "", "`num_local_experts` is missing"),
-        (config!("llama-4-scout"), "\"no_rope_layers\": []", "\"no_rope_layers\": [1, 0]", "an entry for each of 48 layers"),
+        (
+            config!("llama-4-scout"),
+            "\"no_rope_layers\": []",
+            "\"no_rope_layers\": [1, 0]",
+            "an entry for each of 48 layers",
+        ),
     ] {
         let said = changed(text, from, to);
         assert!(said.contains(fault), "{fault} in {said}");

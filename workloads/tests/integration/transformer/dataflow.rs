@@ -175,7 +175,8 @@ fn every_tensor_is_written_once_and_before_it_is_read() {
         let layers = recomputes.map(|recompute| recomputed(&sharded.layer(), recompute));
         let mixtures = recomputes.map(|recompute| recomputed(&sharded.expert_layer(), recompute));
         let last = recomputes.map(|recompute| recomputed(&sharded.layer_at(model.layers - 1), recompute));
-        let blocks = layers.into_iter().chain(mixtures).chain(last).chain([sharded.embedding(), sharded.head()]);
+        let blocks =
+            layers.into_iter().chain(mixtures).chain(last).chain([sharded.embedding(), sharded.head()]);
         for block in &blocks.flat_map(|block| [fused(&block), block]).collect::<Vec<_>>() {
             run(block, &block.forward, [block.input]);
             run(block, &block.backward, saved(block));

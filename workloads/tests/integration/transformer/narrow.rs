@@ -155,7 +155,9 @@ fn experts_multiply_in_8_bits() {
             .forward
             .iter()
             .chain(&block.backward)
-            .filter_map(|op| if let Work::Grouped(grouped) = op.work { Some(grouped.groups.dtype) } else { None })
+            .filter_map(
+                |op| if let Work::Grouped(grouped) = op.work { Some(grouped.groups.dtype) } else { None },
+            )
             .collect();
         assert_eq!(grouped, [Dtype::Fp8; 6]);
         let of_experts = |operators: &[Operator]| {

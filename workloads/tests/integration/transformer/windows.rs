@@ -2,8 +2,8 @@
 
 use workloads::chain::Chain;
 use workloads::model::transformer::{
-    Attention, AttentionKernel, Block, ContextExchange, Execution, Pass, ShardedTransformer, Split, StreamClass,
-    Transformer, WindowForm, Work,
+    Attention, AttentionKernel, Block, ContextExchange, Execution, Pass, ShardedTransformer, Split,
+    StreamClass, Transformer, WindowForm, Work,
 };
 
 use super::configurations::{config, model};
@@ -61,8 +61,10 @@ fn wide_windows_change_nothing() {
             for global_every in [None, Some(2)] {
                 let windowed =
                     Transformer { window: Some(window), window_form: form, global_every, ..llama.clone() };
-                let exchanges = [ContextExchange::AllToAll, ContextExchange::Ring, ContextExchange::AllGather];
-                let splits = exchanges.map(|context_exchange| Split { context: 2, context_exchange, ..Split::NONE });
+                let exchanges =
+                    [ContextExchange::AllToAll, ContextExchange::Ring, ContextExchange::AllGather];
+                let splits =
+                    exchanges.map(|context_exchange| Split { context: 2, context_exchange, ..Split::NONE });
                 let executions = splits.map(|split| flash(2, 2_048, split));
                 for execution in executions.into_iter().chain([materialised(2, 2_048, ranks(2, true))]) {
                     let (with, without) = (shard(&windowed, &execution), shard(&llama, &execution));
@@ -79,9 +81,7 @@ fn wide_windows_change_nothing() {
 #[test]
 fn windows_are_exchanged_where_keys_are_whole() {
     let gemma = Transformer { kv_heads: 4, ..model(config!("gemma-3-1b")) };
-    let execution = |context_exchange| {
-        flash(1, 4_096, Split { context: 2, context_exchange, ..Split::NONE })
-    };
+    let execution = |context_exchange| flash(1, 4_096, Split { context: 2, context_exchange, ..Split::NONE });
     for exchange in [ContextExchange::Ring, ContextExchange::GatheredRing] {
         let problems = ShardedTransformer::new(&gemma, &execution(exchange)).expect_err("a ring");
         assert!(problems[0].to_string().contains("all-to-all"), "{problems:?}");
@@ -132,7 +132,8 @@ fn norms_behind_branches_double_those_before() {
     let gemma = model(config!("gemma-2-9b"));
     let norms = |model: &Transformer| {
         let layer = shard(model, &flash(1, 8_192, ranks(1, false))).layer_at(0);
-        let is_norm = |work: &Work| matches!(work, Work::Stream(stream) if stream.class == StreamClass::RmsNorm);
+        let is_norm =
+            |work: &Work| matches!(work, Work::Stream(stream) if stream.class == StreamClass::RmsNorm);
         layer.forward.iter().filter(|op| is_norm(&op.work)).count()
     };
     assert_eq!(norms(&gemma), 4);

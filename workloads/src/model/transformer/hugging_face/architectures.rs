@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::super::{
-    Bias, Encoder, Experts, LatentAttention, Mlp, Norm, Positions, QueryKeyNorm, Routing, Transformer, WindowForm,
+    Bias, Encoder, Experts, LatentAttention, Mlp, Norm, Positions, QueryKeyNorm, Routing, Transformer,
+    WindowForm,
 };
 use super::fields::Fields;
 
@@ -198,7 +199,8 @@ fn qwen(fields: &mut Fields) -> Transformer {
 /// Every `decoder_sparse_step`-th layer has experts, unless it is among `mlp_only_layers`.
 fn qwen3_moe(fields: &mut Fields) -> Transformer {
     let qwen = qwen3(fields);
-    let (dense_layers, every) = (fields.first_layers("mlp_only_layers"), fields.number_or("decoder_sparse_step", 1));
+    let (dense_layers, every) =
+        (fields.first_layers("mlp_only_layers"), fields.number_or("decoder_sparse_step", 1));
     let count = fields.optional("num_experts").unwrap_or_else(|| fields.number("num_local_experts"));
     let experts = Experts {
         count,
@@ -225,7 +227,12 @@ fn gemma2(fields: &mut Fields) -> Transformer {
 
 /// Every sixth layer sees all keys. Files of the larger models leave out what is the default of `Gemma3TextConfig`.
 fn gemma3(fields: &mut Fields) -> Transformer {
-    fields.defaults(&[("vocab_size", 262_208), ("num_attention_heads", 8), ("num_key_value_heads", 4), ("head_dim", 256)]);
+    fields.defaults(&[
+        ("vocab_size", 262_208),
+        ("num_attention_heads", 8),
+        ("num_key_value_heads", 4),
+        ("head_dim", 256),
+    ]);
     fields.defaults(&[("max_position_embeddings", 131_072)]);
     let every = fields.first_number(&["sliding_window_pattern", "_sliding_window_pattern"]).unwrap_or(6);
     let gemma = gemma(fields, every);
@@ -243,7 +250,8 @@ fn gemma(fields: &mut Fields, global_every: u32) -> Transformer {
     fields.passed_over(&["hidden_act"]);
     fields.word("hidden_activation", "gelu_pytorch_tanh");
     if fields.flag_or("attention_bias", false) {
-        fields.problem("`attention_bias` must be false: Gemma's layers are computed without biases".to_owned());
+        fields
+            .problem("`attention_bias` must be false: Gemma's layers are computed without biases".to_owned());
     }
     if fields.flag_or("use_bidirectional_attention", false) {
         fields.problem("`use_bidirectional_attention` must be false: queries see no later keys".to_owned());
@@ -315,7 +323,8 @@ fn gpt_oss(fields: &mut Fields) -> Transformer {
 fn llama4(fields: &mut Fields) -> Transformer {
     let llama = llama(fields);
     let interval = fields.number_or("no_rope_layer_interval", 4);
-    let interval = fields.every_nth("no_rope_layers", interval, llama.layers, |entry| entry.as_u64() == Some(0));
+    let interval =
+        fields.every_nth("no_rope_layers", interval, llama.layers, |entry| entry.as_u64() == Some(0));
     let (window, global_every) = fields.windows("attention_chunk_size", interval, llama.layers);
     let step = fields.number_or("interleave_moe_layer_step", 1);
     let step = fields.every_listed("moe_layers", step, llama.layers);
@@ -343,8 +352,7 @@ fn llama4(fields: &mut Fields) -> Transformer {
 
 fn mpt(fields: &mut Fields) -> Transformer {
     let hidden = fields.number("d_model");
-    let alibi =
-        fields.value("attn_config").and_then(|config| config.get("alibi")).and_then(Value::as_bool);
+    let alibi = fields.value("attn_config").and_then(|config| config.get("alibi")).and_then(Value::as_bool);
     Transformer {
         ffn: fields.number_or("expansion_ratio", 4).saturating_mul(hidden),
         tied_embedding: fields.flag_or("tie_word_embeddings", true),
@@ -371,4 +379,3 @@ impl Transformer {
         self
     }
 }
-

@@ -140,10 +140,14 @@ impl Fields {
         let Some(list) = list.as_array().filter(|list| !list.is_empty()) else { return by_default };
         let listed: Vec<bool> = list.iter().map(differs).collect();
         if listed.len() != layers as usize {
-            self.problem(format!("`{name}` must have an entry for each of {layers} layers, not {}", listed.len()));
+            self.problem(format!(
+                "`{name}` must have an entry for each of {layers} layers, not {}",
+                listed.len()
+            ));
             return by_default;
         }
-        let places: Vec<u32> = (1..).zip(&listed).filter(|(_, differs)| **differs).map(|(place, _)| place).collect();
+        let places: Vec<u32> =
+            (1..).zip(&listed).filter(|(_, differs)| **differs).map(|(place, _)| place).collect();
         self.every_place(name, &places, layers)
     }
 
