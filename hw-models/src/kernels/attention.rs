@@ -12,8 +12,8 @@
 //! compute = steps 2 {d_qk + d_v | 3 d_qk + 2 d_v} 128 128 / (P/S e_max(d_qk))
 //! ```
 //!
-//! `tail` is fitted; it is what makes few heads slow. A window skips the steps that lie before it, too: a block of queries reaches the keys
-//! of its last `ceil((window - 1) / 128) + 1` blocks.
+//! `tail` is fitted; it is what makes few heads slow. A window skips the steps that lie before it,
+//! too: a block of queries reaches the keys of its last `ceil((window - 1) / 128) + 1` blocks.
 
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +42,8 @@ pub struct Attention {
     pub value_dim: u64,
     /// Queries see no later keys.
     pub causal: bool,
-    /// Keys that a query sees at most, its own and those before it, under a causal mask. `None`: all.
+    /// Keys that a query sees at most, its own and those before it, under a causal mask. `None`:
+    /// all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
     /// Type of the operands.
@@ -141,7 +142,8 @@ impl Attention {
         }
     }
 
-    /// Blocks of `rows` keys that a block of as many queries sees at most. `None`: all, later ones too.
+    /// Blocks of `rows` keys that a block of as many queries sees at most. `None`: all, later ones
+    /// too.
     fn reach(&self, rows: u64) -> Option<f64> {
         let within = |window: u64| (window.saturating_sub(1).div_ceil(rows) + 1) as f64;
         self.causal.then(|| self.window.map_or(f64::INFINITY, within))
@@ -173,8 +175,8 @@ impl Attention {
     }
 }
 
-/// Pairs (row, column) of a `rows x columns` square that see each other, aligned at the last of both: those on and below the
-/// diagonal, of each row the last `reach`. `None`: all.
+/// Pairs (row, column) of a `rows x columns` square that see each other, aligned at the last of
+/// both: those on and below the diagonal, of each row the last `reach`. `None`: all.
 fn visible(rows: f64, columns: f64, reach: Option<f64>) -> f64 {
     let Some(reach) = reach else { return rows * columns };
     // The last row sees `columns`, each before it one less, until none is left.

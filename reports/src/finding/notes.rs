@@ -19,7 +19,8 @@ pub(crate) fn rests_on(run: &RunSummary) -> Option<String> {
     (shares.len() > 1).then(|| shares.iter().map(text).collect::<Vec<_>>().join(", "))
 }
 
-/// Share of a step that rests on estimates where that is more than half, as a sentence beside the headline.
+/// Share of a step that rests on estimates where that is more than half, as a sentence beside the
+/// headline.
 pub(crate) fn mostly_estimated(all: &Comparison<'_>) -> Option<String> {
     let (_, run) = all.shown()?;
     let share = run.provenance.get(ESTIMATE).copied().filter(|share| *share > 0.5)?;

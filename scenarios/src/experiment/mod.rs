@@ -75,7 +75,8 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// What of the model's `config.json` changes the computation and is not modelled, a sentence each.
+    /// What of the model's `config.json` changes the computation and is not modelled, a sentence
+    /// each.
     pub fn not_modelled(&self) -> &[String] {
         self.scenario.model.transformer().map_or(&[], |model| &model.not_modelled)
     }

@@ -1,4 +1,5 @@
-//! Models of `config.json` files: what is said of them, and that it is the model that dimensions say.
+//! Models of `config.json` files: what is said of them, and that it is the model that dimensions
+//! say.
 
 use reports::summary::RunSummary;
 use scenarios::{Experiment, Point};

@@ -164,7 +164,8 @@ fn every_generation_has_what_a_training_step_needs() {
 }
 
 proptest! {
-    /// Against a count of all pairs; a wider window takes no less work and time, one of all keys as much as none.
+    /// Against a count of all pairs; a wider window takes no less work and time, one of all keys as
+    /// much as none.
     #[test]
     fn windows_hide_pairs(queries in 1u64..300, more in 0u64..300, window in 1u64..700, heads in 1u64..65) {
         let model = model("a100-sxm4-80gb");

@@ -444,7 +444,8 @@ fn core_gradient(
     if on.execution().attention == AttentionKernel::Flash {
         let (mut context, mut gradient) = (context, gradient);
         if on.model().sinks {
-            // The gradient of the weight takes a sum over each head's columns, and goes into the log-sums.
+            // The gradient of the weight takes a sum over each head's columns, and goes into the
+            // log-sums.
             let bytes = on.bytes(on.tokens() * shape.context_width());
             let reads = [gradient, CONTEXT_OF_KEYS, LOG_SUMS];
             let traffic = (2 * bytes + shape.log_sums(shape.sequence), bytes);

@@ -1,5 +1,5 @@
-//! A soft cap, `c tanh(x / c)`, on attention scores or logits (Gemma 2, 2024, section 2): a kernel an operator, or one for
-//! all three where activations are fused.
+//! A soft cap, `c tanh(x / c)`, on attention scores or logits (Gemma 2, 2024, section 2): a kernel
+//! an operator, or one for all three where activations are fused.
 
 use super::draft::{Draft, Name};
 use super::execution::ShardedTransformer;

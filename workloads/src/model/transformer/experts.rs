@@ -61,7 +61,7 @@ impl Experts {
             );
             wrong("experts.dense_layers", problem);
         } else if self.every == 0 {
-            wrong("experts.every", "layers are counted from 1: use 2 for every other one".to_owned());
+            wrong("experts.every", "no layer is the 0th: leave it out, or write 1 for all".to_owned());
         } else if !(0..layers).any(|layer| self.are_in(layer)) {
             let (every, dense) = (self.every, self.dense_layers);
             let problem = format!(

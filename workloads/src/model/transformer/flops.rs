@@ -4,7 +4,8 @@ use super::{Layers, Transformer};
 
 impl Transformer {
     /// Multiplications and additions of a forward pass over `sequences` sequences of `length` tokens, by the convention of
-    /// [`model_flops`](crate::model::flops::model_flops): of experts those that a token goes to, no padding of the vocabulary, keys that a window hides as if there were none. For
+    /// [`model_flops`](crate::model::flops::model_flops): of experts those that a token goes to, no
+    /// padding of the vocabulary, keys that a window hides as if there were none. For
     /// GPT a third of `72 B L s h^2 (1 + s/(6h) + V/(12 h L))` (Korthikanti et al. 2023, appendix A).
     pub fn forward_flops(&self, sequences: u64, length: u64) -> f64 {
         let (hidden, width) = (f64::from(self.hidden), self.attention_width() as f64);

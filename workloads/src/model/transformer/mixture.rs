@@ -348,8 +348,8 @@ impl<'a> Tokens<'a> {
         Groups { count: self.local, rows: self.rows(), rows_each: self.rows_each() }
     }
 
-    /// Adds the bias of its expert to each row of the result, times the weight of the row (`_apply_bias` of Megatron-LM's
-    /// `TEGroupedMLP`).
+    /// Adds the bias of its expert to each row of the result, times the weight of the row
+    /// (`_apply_bias` of Megatron-LM's `TEGroupedMLP`).
     fn add_down_bias(&self, draft: &mut Draft, on: &ShardedTransformer) {
         let bytes = on.bytes(self.rows() * self.hidden);
         let reads = [DOWN.output, self.weights()];

@@ -124,8 +124,8 @@ impl DenseMlp {
         Linear::new(self.names.down, Side::Rows, self.columns, on.hidden())
     }
 
-    /// GeLU with its bias, or the product with the gate. One kernel keeps nothing but its input; as two, SiLU or GeLU leaves
-    /// its output for the product.
+    /// GeLU with its bias, or the product with the gate. One kernel keeps nothing but its input; as
+    /// two, SiLU or GeLU leaves its output for the product.
     fn activation(&self, draft: &mut Draft, on: &ShardedTransformer) {
         let MlpNames { up, between: names, .. } = self.names;
         let bytes = on.bytes(on.tokens() * self.columns);
@@ -195,7 +195,8 @@ impl DenseMlp {
             draft.stream(name, class, (3 * bytes, 2 * bytes), &reads, &writes);
             return;
         }
-        // The product's gradient fills that of what is gated and that of its other factor, from which that of the gate is made.
+        // The product's gradient fills that of what is gated and that of its other factor, from
+        // which that of the gate is made.
         let reads = [up.output, names.gate, gradient];
         let writes: Vec<_> = writes.into_iter().chain([(names.gate_gradient, bytes)]).collect();
         draft.stream(names.gate_gradient, class, (3 * bytes, 2 * bytes), &reads, &writes);

@@ -1,5 +1,5 @@
-//! Decoder transformers of the GPT, Llama, Mixtral, DeepSeek, Qwen, Gemma and gpt-oss families and the encoders BERT and
-//! RoBERTa, as one rank executes them.
+//! Decoder transformers of the GPT, Llama, Mixtral, DeepSeek, Qwen, Gemma and gpt-oss families and
+//! the encoders BERT and RoBERTa, as one rank executes them.
 //!
 //! ```text
 //!   Transformer        dimensions: a preset, a scenario, a Hugging Face config.json

@@ -14,10 +14,11 @@
 //! micro-batch. What ranks gather under sequence parallelism is cast before and transposed after, but for rowwise
 //! scales. A largest value of parts is agreed on among the tensor ranks.
 //!
-//! Products of experts are grouped ones in 8 bits: with delayed scales those of Transformer Engine's `GroupedLinear`, with
-//! rowwise ones torchao's `_scaled_grouped_mm`, which torchtitan's `float8` converter takes for experts; either casts rows as
-//! it does of linear layers, and neither has one scale of present values for all groups. Rows for experts are padded to
-//! multiples of 16 there, which is left out.
+//! Products of experts are grouped ones in 8 bits: with delayed scales those of Transformer
+//! Engine's `GroupedLinear`, with rowwise ones torchao's `_scaled_grouped_mm`, which torchtitan's
+//! `float8` converter takes for experts; either casts rows as it does of linear layers, and neither
+//! has one scale of present values for all groups. Rows for experts are padded to multiples of 16
+//! there, which is left out.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -53,7 +53,8 @@ impl NormNames {
         self.forward_rows(draft, on, input, Rows::of_tokens(on, width))
     }
 
-    /// Reads the input, writes the output, and fp32 mean and deviation of every row (RMSNorm: deviation only).
+    /// Reads the input, writes the output, and fp32 mean and deviation of every row (RMSNorm:
+    /// deviation only).
     pub(super) fn forward_rows(
         &self,
         draft: &mut Draft,
@@ -83,8 +84,9 @@ impl NormNames {
         self.backward_rows(draft, on, input, gradient, Rows::of_tokens(on, width))
     }
 
-    /// A pass over input and output gradient for the gradients of the weights, and one for that of the input. Both are
-    /// one function of the autograd graph, so that neither waits for the weight gradients of linear layers.
+    /// A pass over input and output gradient for the gradients of the weights, and one for that of
+    /// the input. Both are one function of the autograd graph, so that neither waits for the weight
+    /// gradients of linear layers.
     pub(super) fn backward_rows(
         &self,
         draft: &mut Draft,

@@ -90,7 +90,8 @@ impl Transformer {
         (weights + biases + sinks) / tensor + self.layer_replicated(mixture)
     }
 
-    /// Those of a layer that every tensor rank holds: norms, the biases of the layers split by rows, the router, what
+    /// Those of a layer that every tensor rank holds: norms, the biases of the layers split by
+    /// rows, the router, what
     /// latent vectors come from and their norms.
     fn layer_replicated(&self, mixture: bool) -> u64 {
         let hidden = u64::from(self.hidden);

@@ -13,7 +13,8 @@ const NORMS: [&NormNames; 2] = [norm_names!("query head norm"), norm_names!("key
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueryKeyNorm {
-    /// RMSNorm with a weight for each column of a head, before positions rotate it (Qwen 3, Gemma 3).
+    /// RMSNorm with a weight for each column of a head, before positions rotate it (Qwen 3, Gemma
+    /// 3).
     Weighted,
     /// Without weights, after positions have rotated it, in layers where they do (Llama 4); in one
     /// kernel.

@@ -61,21 +61,23 @@ pub struct TransformerSettings {
     pub window: Option<Sequence>,
     /// Form of the windows; `sliding` when absent.
     pub window_form: Option<WindowForm>,
-    /// Every how many layers one sees all keys, the last of them, where the others have a window: 2 in Gemma 2, 6 in Gemma 3.
-    /// All have a window when absent.
+    /// Every how many layers one sees all keys, the last of them, where the others have a window: 2
+    /// in Gemma 2, 6 in Gemma 3. All have a window when absent.
     #[schemars(extend("examples" = [6]))]
     pub global_every: Option<Count<1, 4_096>>,
     /// Whether positions enter layers that see all keys, too; not so in Llama 4.
     pub global_positions: Option<bool>,
     /// Norm of each head of queries and keys; none when absent.
     pub query_key_norm: Option<QueryKeyNorm>,
-    /// Whether each head has a learned score that takes its part in the softmax and has no value, as in gpt-oss.
+    /// Whether each head has a learned score that takes its part in the softmax and has no value,
+    /// as in gpt-oss.
     pub sinks: Option<bool>,
     /// Whether attention and MLP end with a norm, too, as in Gemma 2 and 3.
     pub post_norms: Option<bool>,
     /// Whether the embedding is multiplied by a number, as in Gemma.
     pub scaled_embedding: Option<bool>,
-    /// Whether attention scores go through a tanh, as in Gemma 2. Kernels of `software.attention: flash` and `flash3` take it.
+    /// Whether attention scores go through a tanh, as in Gemma 2. Kernels of `software.attention:
+    /// flash` and `flash3` take it.
     pub score_cap: Option<bool>,
     /// Whether logits go through a tanh, as in Gemma 2.
     pub logit_cap: Option<bool>,

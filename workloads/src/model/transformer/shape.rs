@@ -42,12 +42,14 @@ pub struct Transformer {
     pub dropout: bool,
     /// Attention and MLP both start from the input of the layer (GPT-NeoX) rather than one after the other.
     pub parallel_residual: bool,
-    /// Keys that a query of a layer with a window sees, its own among them. `None`: all in every layer.
+    /// Keys that a query of a layer with a window sees, its own among them. `None`: all in every
+    /// layer.
     pub window: Option<u32>,
     /// Form of the windows.
     #[serde(skip_serializing_if = "WindowForm::is_sliding")]
     pub window_form: WindowForm,
-    /// Every how many layers one sees all keys, the last of them, where the others have a window. `None`: all have one.
+    /// Every how many layers one sees all keys, the last of them, where the others have a window.
+    /// `None`: all have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub global_every: Option<u32>,
     /// Positions enter layers that see all keys, too; not so in Llama 4.

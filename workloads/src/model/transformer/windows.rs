@@ -59,7 +59,8 @@ impl Transformer {
 }
 
 impl ShardedTransformer {
-    /// The transformer whose layers all have the attention of `layer`. Windows of at least the sequence are none.
+    /// The transformer whose layers all have the attention of `layer`. Windows of at least the
+    /// sequence are none.
     pub(super) fn alike(&self, layer: u32) -> Self {
         let model = self.model();
         let windowed = model.has_window(layer);

@@ -1,4 +1,5 @@
-//! Published `config.json` files: parameters to the digit, what is reported, and one model said in two ways.
+//! Published `config.json` files: parameters to the digit, what is reported, and one model said in
+//! two ways.
 
 use workloads::model::transformer::{
     Bias, Configuration, Experts, LayerKind, Mlp, Norm, Positions, QueryKeyNorm, Routing, Transformer,
@@ -25,12 +26,14 @@ fn refused(text: &str) -> String {
     Configuration::from_hugging_face(text.as_bytes()).expect_err("a broken file").to_string()
 }
 
-/// Gemma-3-4b: 34 layers of four norms, norms of heads, and 8 heads of 256 over 4 of keys and values.
+/// Gemma-3-4b: 34 layers of four norms, norms of heads, and 8 heads of 256 over 4 of keys and
+/// values.
 const GEMMA_3_4B: u64 = 262_208 * 2_560
     + 34 * (2_560 * (2_048 + 2 * 1_024) + 2_048 * 2_560 + 3 * 2_560 * 10_240 + 4 * 2_560 + 2 * 256)
     + 2_560;
 
-/// Llama 4 Scout: 48 layers of a router, 16 experts and one beside them; norms of heads have no weights.
+/// Llama 4 Scout: 48 layers of a router, 16 experts and one beside them; norms of heads have no
+/// weights.
 const SCOUT: u64 = 2 * 202_048 * 5_120
     + 48 * (2 * 5_120 * 5_120 + 2 * 5_120 * 1_024 + 2 * 5_120 + 16 * 5_120 + 17 * 3 * 5_120 * 8_192)
     + 5_120;

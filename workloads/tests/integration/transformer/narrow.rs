@@ -141,7 +141,8 @@ fn what_is_not_computed_in_8_bits_is_refused() {
     assert_eq!(refused("llama-3-8b", &fp8(Scaling::Rowwise, true)), ["fp8"]);
 }
 
-/// Products of experts cast rows as linear layers do; Transformer Engine has cast their weights once a step.
+/// Products of experts cast rows as linear layers do; Transformer Engine has cast their weights
+/// once a step.
 #[test]
 fn experts_multiply_in_8_bits() {
     let mixtral = preset("mixtral-8x7b");

@@ -1,4 +1,5 @@
-//! How each architecture's file says its dimensions, as its `configuration_*.py` of Hugging Face Transformers does.
+//! How each architecture's file says its dimensions, as its `configuration_*.py` of Hugging Face
+//! Transformers does.
 
 use serde_json::Value;
 
@@ -11,7 +12,8 @@ use super::fields::Fields;
 /// How an architecture is read.
 pub(super) type Reader = fn(&mut Fields) -> Transformer;
 
-/// The architectures, by `model_type`. Those that see and hear nest what they read in `text_config`.
+/// The architectures, by `model_type`. Those that see and hear nest what they read in
+/// `text_config`.
 pub(super) const ARCHITECTURES: [(&str, Reader); 20] = [
     ("bert", bert),
     ("deepseek_v2", deepseek),
@@ -225,7 +227,8 @@ fn gemma2(fields: &mut Fields) -> Transformer {
     }
 }
 
-/// Every sixth layer sees all keys. Files of the larger models leave out what is the default of `Gemma3TextConfig`.
+/// Every sixth layer sees all keys. Files of the larger models leave out what is the default of
+/// `Gemma3TextConfig`.
 fn gemma3(fields: &mut Fields) -> Transformer {
     fields.defaults(&[
         ("vocab_size", 262_208),
@@ -245,7 +248,8 @@ fn gemma3(fields: &mut Fields) -> Transformer {
     }
 }
 
-/// Norms before and after attention and MLP, a scaled embedding; every so many layers one sees all keys.
+/// Norms before and after attention and MLP, a scaled embedding; every so many layers one sees all
+/// keys.
 fn gemma(fields: &mut Fields, global_every: u32) -> Transformer {
     fields.passed_over(&["hidden_act"]);
     fields.word("hidden_activation", "gelu_pytorch_tanh");
@@ -276,7 +280,8 @@ fn gemma(fields: &mut Fields, global_every: u32) -> Transformer {
     }
 }
 
-/// Projections of queries, keys and values, and those of an MLP, are each one product by the software's choice.
+/// Projections of queries, keys and values, and those of an MLP, are each one product by the
+/// software's choice.
 fn phi3(fields: &mut Fields) -> Transformer {
     let llama = llama(fields);
     let dropout = fields.any_dropout(&["embd_pdrop", "resid_pdrop"], 0.0) || llama.dropout;
@@ -319,7 +324,8 @@ fn gpt_oss(fields: &mut Fields) -> Transformer {
     }
 }
 
-/// Every fourth layer sees all keys and no positions, the others chunks; an expert of every token is beside those it goes to.
+/// Every fourth layer sees all keys and no positions, the others chunks; an expert of every token
+/// is beside those it goes to.
 fn llama4(fields: &mut Fields) -> Transformer {
     let llama = llama(fields);
     let interval = fields.number_or("no_rope_layer_interval", 4);

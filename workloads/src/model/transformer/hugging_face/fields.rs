@@ -116,7 +116,8 @@ impl Fields {
         }
     }
 
-    /// A window's size, and every how many layers one has none: `by_default` unless `layer_types` lists it.
+    /// A window's size, and every how many layers one has none: `by_default` unless `layer_types`
+    /// lists it.
     pub(super) fn windows(&mut self, name: &str, by_default: u32, layers: u32) -> (Option<u32>, Option<u32>) {
         let is_full = |entry: &Value| entry.as_str() == Some("full_attention");
         let every = self.every_nth("layer_types", by_default, layers, is_full);
@@ -128,7 +129,8 @@ impl Fields {
         }
     }
 
-    /// Every how many of all layers one differs, the last of them, by a list with an entry for each; 0: none does.
+    /// Every how many of all layers one differs, the last of them, by a list with an entry for
+    /// each; 0: none does.
     pub(super) fn every_nth(
         &mut self,
         name: &str,

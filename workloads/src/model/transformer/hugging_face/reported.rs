@@ -1,4 +1,5 @@
-//! What of a `config.json` changes the computation and is not modelled, and what is known to change nothing of it.
+//! What of a `config.json` changes the computation and is not modelled, and what is known to change
+//! nothing of it.
 
 use serde_json::Value;
 
@@ -79,9 +80,10 @@ const REPORTED: [Reported; 13] = [
     },
 ];
 
-/// Keys that change neither the operators of a training step nor their sizes: names and dates, tokens, initial values,
-/// constants in kernels that are there anyway, choices of experts that move nothing more, inference, images.
-const HARMLESS: [&str; 75] = [
+/// Keys that change neither the operators of a training step nor their sizes: names and dates,
+/// tokens, initial values, constants in kernels that are there anyway, choices of experts that move
+/// nothing more, inference, images.
+const HARMLESS: [&str; 70] = [
     "activation_function",
     "architectures",
     "attn_scale",
@@ -141,11 +143,6 @@ const HARMLESS: [&str; 75] = [
     "sliding_window_size",
     "seq_length",
     "sep_token_id",
-    "summary_activation",
-    "summary_first_dropout",
-    "summary_proj_to_labels",
-    "summary_type",
-    "summary_use_proj",
     "swiglu_alpha",
     "task_specific_params",
     "tokenizer_class",
@@ -159,7 +156,8 @@ const HARMLESS: [&str; 75] = [
     "verbose",
 ];
 
-/// What of a file is not modelled, a sentence each: keys with what they change, and one for all that are unknown.
+/// What of a file is not modelled, a sentence each: keys with what they change, and one for all
+/// that are unknown.
 pub(super) fn not_modelled(fields: &Fields) -> Vec<String> {
     let mut sentences = Vec::new();
     let mut unknown = Vec::new();
@@ -185,9 +183,11 @@ pub(super) fn not_modelled(fields: &Fields) -> Vec<String> {
     sentences
 }
 
-/// Whether a key changes nothing; a value that asks for nothing does not either.
+/// Whether a key changes nothing; none that is null does.
 fn is_harmless(name: &str, value: &Value) -> bool {
-    value.is_null() || name.starts_with('_') || HARMLESS.contains(&name)
+    // Heads that sum up a sequence, which GPT-2 has for other tasks.
+    let sums_up = name.starts_with("summary_");
+    value.is_null() || name.starts_with('_') || sums_up || HARMLESS.contains(&name)
 }
 
 fn is_above_zero(value: &Value) -> bool {
