@@ -24,7 +24,7 @@ const WITHOUT_WINDOWS: &str = "config: none, layers: 12, hidden: 1152, heads: 4,
                                positions: rotary, dropout: false, query_key_norm: weighted, post_norms: true, \
                                scaled_embedding: true";
 
-/// The scenario above with more lines, of a model of so many layers.
+/// The scenario above with more lines, of a model with this number of layers.
 fn experiment(config: &str, layers: u32, more: &str) -> Experiment {
     let text = NODE.replace("config.json }", &format!("config.json, layers: {layers} }}")) + more;
     read_all(&[("test.yaml", &text), ("config.json", config)], &[])

@@ -275,7 +275,7 @@ impl Shape {
         })
     }
 
-    /// The same of whole sequences; a chunk is one by itself.
+    /// Flash attention of whole sequences; a chunk is one by itself.
     fn flash(&self, on: &ShardedTransformer, pass: Pass) -> Work {
         let causal = on.model().encoder.is_none();
         let chunk = on.model().window.filter(|_| on.model().window_form == WindowForm::Chunks);

@@ -24,7 +24,7 @@ names! { $
 }
 
 impl Cap {
-    /// From tensor [`Self::raw`] of so many `bytes` to tensor `capped`.
+    /// The forward pass from tensor [`Self::raw`] of `bytes` to tensor `capped`.
     pub(super) fn forward(&self, draft: &mut Draft, on: &ShardedTransformer, capped: Name, bytes: u64) {
         let mut pass = |name, from, to| {
             draft.stream(name, StreamClass::Elementwise, (bytes, bytes), &[from], &[(to, bytes)]);

@@ -356,7 +356,7 @@ impl<'a> Tokens<'a> {
         draft.stream("expert down bias", StreamClass::Elementwise, (bytes, bytes), &reads, &[]);
     }
 
-    /// Sums the rows of each expert of a gradient so many columns wide.
+    /// Sums the rows of each expert of a gradient with a number of `columns`.
     fn bias_gradient(
         &self,
         draft: &mut Draft,

@@ -32,7 +32,8 @@ impl QueryKeyNorm {
         if self == Self::Weighted { 2 * head_dim } else { 0 }
     }
 
-    /// From queries and keys of so many columns to the normalised ones.
+    /// The forward pass from queries and keys with numbers of `columns`; returns the names of the
+    /// results.
     pub(super) fn forward(
         self,
         draft: &mut Draft,

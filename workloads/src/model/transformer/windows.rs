@@ -31,7 +31,7 @@ impl Transformer {
         self.window.is_some() && !is_global
     }
 
-    /// Keys that a query of a layer sees at most, out of a sequence of so many.
+    /// Keys that a query of a layer sees at most, out of a sequence of this `length`.
     pub(super) fn keys_seen(&self, layer: u32, length: u64) -> u64 {
         let window = self.window.filter(|_| self.has_window(layer));
         window.map_or(length, |window| length.min(window.into()))

@@ -141,7 +141,7 @@ fn mixtral(fields: &mut Fields) -> Transformer {
     Transformer { experts: Some(experts), ..mistral }
 }
 
-/// Every layer after the first so many has experts, and shared ones are one MLP.
+/// Layers after `first_k_dense_replace` have experts, and shared ones are one MLP.
 fn deepseek(fields: &mut Fields) -> Transformer {
     let llama = llama(fields);
     if fields.number_or("moe_layer_freq", 1) != 1 {
@@ -248,7 +248,7 @@ fn gemma3(fields: &mut Fields) -> Transformer {
     }
 }
 
-/// Norms before and after attention and MLP, a scaled embedding; every so many layers one sees all
+/// Norms before and after attention and MLP, a scaled embedding; one layer in `global_every` sees all
 /// keys.
 fn gemma(fields: &mut Fields, global_every: u32) -> Transformer {
     fields.passed_over(&["hidden_act"]);
