@@ -76,8 +76,8 @@ pub struct TransformerSettings {
     pub post_norms: Option<bool>,
     /// Whether the embedding is multiplied by a number, as in Gemma.
     pub scaled_embedding: Option<bool>,
-    /// Whether attention scores go through a tanh, as in Gemma 2. Kernels of `software.attention:
-    /// flash` and `flash3` take it.
+    /// Whether attention scores go through a tanh, as in Gemma 2. Kernels of
+    /// `software.attention: flash` and `flash3` take it.
     pub score_cap: Option<bool>,
     /// Whether logits go through a tanh, as in Gemma 2.
     pub logit_cap: Option<bool>,
