@@ -29,6 +29,8 @@ pub struct BestPlan<'a> {
     pub global_batch: Option<u64>,
     /// Tokens of a sequence. `None`: as the model has positions, at most 4,096.
     pub sequence: Option<u64>,
+    /// Positions of a model that a config.json describes. `None`: at least 4,096.
+    pub positions: Option<u64>,
 }
 
 impl BestPlan<'_> {
@@ -37,7 +39,7 @@ impl BestPlan<'_> {
     /// # Errors
     /// A name that the catalogue does not have, with what may have been meant.
     pub fn scenario(&self) -> Result<String, String> {
-        let model = Model::read(self.model)?;
+        let model = self.described()?;
         let batch = self.batch(&model).to_string();
         let training = format!(
             "  sequence: {sequence}{of_sequence}
@@ -56,6 +58,11 @@ impl BestPlan<'_> {
 ",
             head = self.head("Best plan of", &model, &training)?,
         ))
+    }
+
+    fn described(&self) -> Result<Model, String> {
+        let model = Model::read(self.model)?;
+        Ok(Model { positions: self.positions.unwrap_or(model.positions), ..model })
     }
 
     /// Everything but the search, with lines of `training`.
@@ -131,7 +138,7 @@ impl LastFit<'_> {
     /// # Errors
     /// A name that the catalogue does not have, or a question without an answer, with a remedy.
     pub fn scenario(&self) -> Result<String, String> {
-        let model = Model::read(self.plan.model)?;
+        let model = self.plan.described()?;
         let nodes = Machine::read(self.plan.machine)?.count;
         if self.asked == Asked::FewestNodes && nodes == 1 {
             return Err(format!(

@@ -261,6 +261,7 @@ fn simumax_attention(row: &Row<'_>) -> Result<Kernels, TableError> {
         head_dim: row.count("qk_head_dim")?,
         value_dim: row.count("v_head_dim")?,
         causal: true,
+        window: None,
         dtype: Dtype::Bf16,
     };
     Ok(vec![(KernelShape::Attention(attention), "time_us_derived")])

@@ -12,7 +12,8 @@
 //! compute = steps 2 {d_qk + d_v | 3 d_qk + 2 d_v} 128 128 / (P/S e_max(d_qk))
 //! ```
 //!
-//! `tail` is fitted; it is what makes few heads slow.
+//! `tail` is fitted; it is what makes few heads slow. A window skips the steps that lie before it,
+//! too: a block of queries reaches the keys of its last `ceil((window - 1) / 128) + 1` blocks.
 
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,10 @@ pub struct Attention {
     pub value_dim: u64,
     /// Queries see no later keys.
     pub causal: bool,
+    /// Keys that a query sees at most, its own and those before it, under a causal mask. `None`:
+    /// all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
     /// Type of the operands.
     pub dtype: Dtype,
 }
@@ -108,7 +113,7 @@ impl Attention {
     /// keys; `pairs` counts the queries and keys that see each other.
     pub fn flops(&self) -> f64 {
         let heads = self.batch as f64 * self.heads as f64;
-        let pairs = visible(self.queries as f64, self.keys as f64, self.causal);
+        let pairs = visible(self.queries as f64, self.keys as f64, self.reach(1));
         2.0 * self.depth() * heads * pairs
     }
 
@@ -128,19 +133,33 @@ impl Attention {
             Pass::Forward => (queries, keys),
             Pass::Backward => (keys, queries),
         };
+        let reach = self.reach(ROWS);
         Walk {
             blocks: heads.saturating_mul(dealt),
-            longest: longest as f64,
-            total: heads as f64 * visible(queries as f64, keys as f64, self.causal),
+            longest: reach.map_or(longest as f64, |reach| reach.min(longest as f64)),
+            total: heads as f64 * visible(queries as f64, keys as f64, reach),
             even: !self.causal || queries == 1 || keys == 1,
         }
+    }
+
+    /// Blocks of `rows` keys that a block of as many queries sees at most. `None`: all, later ones
+    /// too.
+    fn reach(&self, rows: u64) -> Option<f64> {
+        let within = |window: u64| (window.saturating_sub(1).div_ceil(rows) + 1) as f64;
+        self.causal.then(|| self.window.map_or(f64::INFINITY, within))
+    }
+
+    /// Keys of a sequence that any query sees.
+    fn keys_seen(&self) -> u64 {
+        let before = self.window.filter(|_| self.causal).map(|window| window.saturating_sub(1));
+        before.map_or(self.keys, |before| self.keys.min(self.queries.saturating_add(before)))
     }
 
     /// HBM traffic (bytes). Forward: Q and O, K and V, and the fp32 log-sum of every query. Backward: Q, O, dO, dQ; K, V, dK, dV;
     /// dQ once more, summed in fp32 (written and read); log-sum and row sums.
     pub fn bytes(&self) -> u64 {
         let rows = self.batch.saturating_mul(self.heads).saturating_mul(self.queries);
-        let keys = self.batch.saturating_mul(self.kv_heads).saturating_mul(self.keys);
+        let keys = self.batch.saturating_mul(self.kv_heads).saturating_mul(self.keys_seen());
         let element = self.dtype.bytes();
         let widths = self.head_dim.saturating_add(self.value_dim);
         // A row of Q and O, or of K and V; a row of dQ in fp32, twice.
@@ -156,13 +175,15 @@ impl Attention {
     }
 }
 
-/// Pairs (row, column) of a `rows x columns` square that see each other, aligned at the last of both.
-fn visible(rows: f64, columns: f64, causal: bool) -> f64 {
-    if !causal {
-        rows * columns
-    } else if columns >= rows {
+/// Pairs (row, column) of a `rows x columns` square that see each other, aligned at the last of
+/// both: those on and below the diagonal, of each row the last `reach`. `None`: all.
+fn visible(rows: f64, columns: f64, reach: Option<f64>) -> f64 {
+    let Some(reach) = reach else { return rows * columns };
+    // The last row sees `columns`, each before it one less, until none is left.
+    let triangle = |columns: f64| {
+        let rows = rows.min(columns);
         rows * columns - rows * (rows - 1.0) / 2.0
-    } else {
-        columns * (columns + 1.0) / 2.0
-    }
+    };
+    let hidden = (columns - reach).max(0.0);
+    triangle(columns) - triangle(hidden)
 }

@@ -188,6 +188,10 @@ impl KernelModel {
         Ok(match class {
             KernelClass::Gemm(dtype) => &self.parameters.gemm(dtype)?.provenance,
             KernelClass::Batched(dtype) => &self.parameters.batched(dtype)?.provenance,
+            KernelClass::Grouped(Dtype::Fp8) => {
+                self.parameters.grouped(Dtype::Fp8)?;
+                &grouped::IN_8_BITS
+            }
             KernelClass::Grouped(dtype) => &self.parameters.grouped(dtype)?.provenance,
             KernelClass::Convolution(dtype) => &self.parameters.convolution(dtype)?.provenance,
             KernelClass::Attention(_) => &self.parameters.attention.provenance,

@@ -10,13 +10,15 @@ use super::{
 
 impl fmt::Display for Attention {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pass, batch, heads, queries, keys, head_dim, dtype, .. } = self;
+        let Self { pass, batch, heads, queries, keys, head_dim, window, dtype, .. } = self;
         let causal = if self.causal { ", causal" } else { "" };
         write!(
             f,
             "{pass} attention of {batch} x {heads} heads {head_dim} wide, {queries} queries, {keys} keys"
         )?;
-        write!(f, "{causal}, {dtype}")
+        write!(f, "{causal}")?;
+        window.map_or(Ok(()), |window| write!(f, ", a window of {window}"))?;
+        write!(f, ", {dtype}")
     }
 }
 

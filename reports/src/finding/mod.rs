@@ -18,7 +18,7 @@ pub use claim::{Claim, Range, Rate, Saving, Setting, Wins};
 pub use failure::verdict;
 pub(crate) use failure::{brief_verdict, failed_briefly, without_result};
 pub(crate) use notes::{
-    approximate, drive_states, idle, notes, rests_on, retrying, unsteady, without_allocator,
+    approximate, conditions, drive_states, idle, notes, rests_on, retrying, unsteady, without_allocator,
 };
 
 use crate::ranking::Comparison;

@@ -5,7 +5,10 @@ use indexmap::{IndexMap, IndexSet};
 use super::{NAMED, list};
 use crate::quantity;
 use crate::ranking::Comparison;
-use crate::summary::{DriveState, IdleGpus, NewDrives, RunSummary};
+use crate::summary::{DriveState, IdleGpus, NewDrives, RunSummary, Summary};
+
+/// Key of estimates among the kinds of evidence of a run.
+const ESTIMATE: &str = "estimate";
 
 /// Evidence of a step, as a line: `62.0 % measured elsewhere, 38.0 % data sheet`. `None`: one kind.
 pub(crate) fn rests_on(run: &RunSummary) -> Option<String> {
@@ -14,6 +17,24 @@ pub(crate) fn rests_on(run: &RunSummary) -> Option<String> {
     shares.sort_by(|a, b| b.1.total_cmp(a.1));
     let text = |(origin, share): &(&String, &f64)| format!("{} {origin}", quantity::percent(**share));
     (shares.len() > 1).then(|| shares.iter().map(text).collect::<Vec<_>>().join(", "))
+}
+
+/// Conditions of the verdict, with the evidence where most of it is estimated.
+pub(crate) fn conditions(summary: &Summary, all: &Comparison<'_>) -> String {
+    let sentences = [Some(summary.conditions.clone()), mostly_estimated(all)].into_iter().flatten();
+    sentences.filter(|sentence| !sentence.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Share of a step that rests on estimates where that is more than half, as a sentence beside the
+/// headline.
+fn mostly_estimated(all: &Comparison<'_>) -> Option<String> {
+    let (_, run) = all.shown()?;
+    let share = run.provenance.get(ESTIMATE).copied().filter(|share| *share > 0.5)?;
+    let step = match all.runs().count() {
+        1 => "the step",
+        _ => "the best step",
+    };
+    Some(format!("{} of {step} rests on estimates.", quantity::percent(share)))
 }
 
 /// Names runs whose step time is a mean over different steps. `None`: all settled.

@@ -20,7 +20,8 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
             p.kicker { "foretrain report" }
             h1 { (summary.name) }
             p.finding { (unbroken(&summary.finding)) }
-            @if !summary.conditions.is_empty() { p.conditions { (unbroken(&summary.conditions)) } }
+            @let conditions = finding::conditions(summary, &page.comparison);
+            @if !conditions.is_empty() { p.conditions { (unbroken(&conditions)) } }
             @if let Some(description) = &summary.description { p { (description) } }
         }
         section {

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use super::{Style, clean, time, warnings};
 use crate::explained::explained_of;
-use crate::finding::{rests_on, without_result};
+use crate::finding::{conditions, rests_on, without_result};
 use crate::published::Published;
 use crate::quantity;
 use crate::ranking::Comparison;
@@ -34,7 +34,7 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
     let comparison = Comparison::of(&summary.variants, &summary.axes, &summary.cases);
     let mut lines: Vec<String> = style.wrapped(&summary.finding, "");
     lines.iter_mut().for_each(|line| *line = style.bold(line));
-    lines.extend(style.wrapped(&summary.conditions, ""));
+    lines.extend(style.wrapped(&conditions(summary, &comparison), ""));
     // One line is of the report, one is empty before the table.
     let room = (LINES_MAX - 2).saturating_sub(lines.len());
     let table = |most: usize| rows::table(summary, &comparison, most, style);

@@ -19,7 +19,7 @@ use comfy_table::{CellAlignment, LineStyle, TableStyle};
 
 use crate::explained::{explained_of, facts};
 use crate::finding::{
-    approximate, drive_states, idle, notes, rests_on, retrying, unsteady, without_allocator,
+    approximate, conditions, drive_states, idle, notes, rests_on, retrying, unsteady, without_allocator,
 };
 use crate::matrix::{Down, Matrix};
 use crate::published::{Grid, Line, Published};
@@ -52,8 +52,9 @@ const WORD_MAX: usize = 72;
 pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Result<()> {
     let comparison = Comparison::of(&summary.variants, &summary.axes, &summary.cases);
     writeln!(out, "{}", style.bold(&clean(&summary.finding)))?;
-    if !summary.conditions.is_empty() {
-        writeln!(out, "{}", clean(&summary.conditions))?;
+    let conditions = conditions(summary, &comparison);
+    if !conditions.is_empty() {
+        writeln!(out, "{}", clean(&conditions))?;
     }
     let shown = comparison.shown();
     winners::map(out, &comparison, summary.winners.as_ref(), style)?;

@@ -1,9 +1,11 @@
 //! `foretrain check`: whether files are right and what running them takes. Nothing is simulated.
 
+use std::collections::BTreeSet;
+
 use reports::quantity;
 use reports::summary::SCHEMA_VERSION;
 use scenarios::Experiment;
-use scenarios::run::{Options, Plan, Progress, Reason, Refusal, Shard, plan_of};
+use scenarios::run::{Options, Plan, Progress, Reason, Refusal, Shard, first, plan_of};
 use serde::Serialize;
 
 use super::input::{self, Inputs};
@@ -29,7 +31,10 @@ pub(super) fn check(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tr
         let options = Options { seed: SEED, jobs: None, variants: Vec::new(), reproduce: String::new() };
         let checked = Checked::of(&experiment, &options, Shard::WHOLE, &Bar::new(false, "runs"))?;
         match arguments.format {
-            Format::Table => printer.print(&format!("ok: {}\n{}", checked.in_words(), checked.impossible())),
+            Format::Table => {
+                let notes: String = checked.notes.iter().map(|note| format!("note: {note}\n")).collect();
+                printer.print(&format!("ok: {}\n{}{notes}", checked.in_words(), checked.impossible()))
+            }
             Format::Json => printer.print(&trouble::json(&checked)),
         }
     })
@@ -42,6 +47,9 @@ pub(super) struct Checked<'a> {
     name: &'a str,
     variants: Vec<&'a str>,
     plan: Plan,
+    /// What is not modelled of models that are read from other files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 impl<'a> Checked<'a> {
@@ -58,8 +66,12 @@ impl<'a> Checked<'a> {
         let plan = plan_of(experiment, options, shard, progress)?;
         let chosen =
             |name: &&str| options.variants.is_empty() || options.variants.iter().any(|chosen| chosen == name);
-        let variants = experiment.variants().filter(chosen).collect();
-        Ok(Self { schema_version: SCHEMA_VERSION, name: experiment.name(), variants, plan })
+        let variants: Vec<&str> = experiment.variants().filter(chosen).collect();
+        let firsts = variants.iter().filter_map(|variant| first(experiment, Some(variant)).ok());
+        let mut notes: Vec<String> = firsts.flat_map(|it| it.resolved.not_modelled().to_vec()).collect();
+        let mut known = BTreeSet::new();
+        notes.retain(|note| known.insert(note.clone()));
+        Ok(Self { schema_version: SCHEMA_VERSION, name: experiment.name(), variants, plan, notes })
     }
 
     /// `Pipeline schedules: 6 points, 8 variants, 48 runs, about 11.2 M activities, roughly 1.41 s on one core`.

@@ -145,6 +145,13 @@ pub(super) fn simulate(
     Ok(exit(experiment, &summary, request.how, printer))
 }
 
+/// Remedies where a search finds no plan.
+const NO_PLAN: &str = "no plan gives a step time: let states leave the GPUs, `techniques: [recompute, zero_offload, zero_infinity]` in \
+                       `search.over` of the file, or take more nodes: `foretrain fit MODEL 32xNODE --fewest gpus` says how many";
+
+/// Remedies where no run has a step time.
+const NO_RUN: &str = "no run gives a step time: ask for less, or promise it in the file: `expect: [{ does_not_fit: VARIANT }]`";
+
 /// Exit code of a run that was not interrupted: 0 if every promise holds and no run deadlocks. No
 /// step time at all is a result, too, unless asked otherwise.
 fn exit(experiment: &Experiment, summary: &Summary, how: &How, printer: &Printer) -> Exit {
@@ -152,11 +159,13 @@ fn exit(experiment: &Experiment, summary: &Summary, how: &How, printer: &Printer
         |run: &RunSummary| run.failure.as_ref().is_some_and(|it| it.kind == FailureKind::Deadlock);
     let promised = || experiment.promises().iter().any(Expectation::says_does_not_fit);
     let numbers = summary.variants.iter().any(|run| run.step_time().is_some());
-    let fails = how.fail_if_none_fits && !numbers && !promised();
+    let nothing = !numbers && !promised();
+    let fails = nothing && how.fail_if_none_fits;
+    let remedy = if summary.search.is_some() { NO_PLAN } else { NO_RUN };
     if fails {
-        printer.complain(
-            "no run gives a step time: ask for less, or promise it in the file: `expect: [{ does_not_fit: VARIANT }]`",
-        );
+        printer.complain(remedy);
+    } else if nothing {
+        printer.tell(&format!("note: {remedy}\n"));
     }
     let kept = summary.expectations.iter().all(|promise| promise.passed);
     match kept && !fails && !summary.variants.iter().any(deadlocks) {

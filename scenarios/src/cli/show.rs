@@ -37,7 +37,11 @@ pub(super) fn show(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tro
     match &arguments.explain {
         _ if arguments.tensors => super::tensors::print(&resolved, printer),
         Some(path) => printer.print(&explanation(path, &settings)?),
-        None => printer.print(&(heading(&experiment, variant, &point) + &experiment.titled(&settings))),
+        None => {
+            let notes = resolved.not_modelled().iter().map(|note| format!("# {note}\n"));
+            let above = heading(&experiment, variant, &point) + &notes.collect::<String>();
+            printer.print(&(above + &experiment.titled(&settings)))
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! A model, a machine and the work of a step, as commands that write a search are told them.
 
+use std::fs::File;
+
 use scenarios::best_plan::BestPlan;
+use workloads::model::transformer::Configuration;
 
 /// A model, and a machine to train it on.
 #[derive(Debug, clap::Args)]
@@ -25,6 +28,13 @@ impl Task {
     pub(super) fn best_plan(&self) -> BestPlan<'_> {
         let Self { model, machine, fabric, global_batch, sequence } = self;
         let (global_batch, sequence) = (*global_batch, *sequence);
-        BestPlan { model, machine, fabric: fabric.as_deref(), global_batch, sequence }
+        let positions = self.configuration().map(|read| read.model.max_positions.into());
+        BestPlan { model, machine, fabric: fabric.as_deref(), global_batch, sequence, positions }
+    }
+
+    /// The model of a config.json; what is wrong with it is said where the search runs.
+    fn configuration(&self) -> Option<Configuration> {
+        let file = self.model.ends_with(".json").then(|| File::open(&self.model).ok())??;
+        Configuration::from_hugging_face(file).ok()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use workloads::model::transformer::Transformer;
+use workloads::model::transformer::Configuration;
 
 use super::files::{self, Files};
 use super::layers::Layers;
@@ -12,7 +12,7 @@ use crate::text::yaml;
 
 /// Dimensions, or what is wrong with the file, by the text that names the file and the source of that text.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Configs(BTreeMap<(SourceId, String), Result<Transformer, String>>);
+pub(super) struct Configs(BTreeMap<(SourceId, String), Result<Configuration, String>>);
 
 /// Settings that say which model is trained.
 const MODEL: [&str; 3] = ["model", "model.transformer", "model.transformer.config"];
@@ -40,7 +40,7 @@ impl Configs {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn get(&self, mark: Mark, path: &str) -> Result<&Transformer, String> {
+    pub(super) fn get(&self, mark: Mark, path: &str) -> Result<&Configuration, String> {
         match self.0.get(&(mark.source, path.to_owned())) {
             Some(read) => read.as_ref().map_err(Clone::clone),
             None => Err(format!("the experiment names more than {MAX_FILES} files")),
@@ -60,7 +60,7 @@ fn collect(node: &Node, named: &mut Vec<(SourceId, String)>) {
     }
 }
 
-fn read(files: &dyn Files, path: &str, sources: &mut Sources) -> Result<Transformer, String> {
+fn read(files: &dyn Files, path: &str, sources: &mut Sources) -> Result<Configuration, String> {
     let shown = shorten(path);
     let bytes = files.read(path).map_err(|reason| format!("cannot read `{shown}`: {reason}"))?;
     if bytes.len() > yaml::MAX_BYTES {
@@ -68,5 +68,5 @@ fn read(files: &dyn Files, path: &str, sources: &mut Sources) -> Result<Transfor
     }
     // As a source it has a part in the digest of the experiment.
     sources.add(path, String::from_utf8_lossy(&bytes));
-    Transformer::from_hugging_face(&*bytes).map_err(|error| format!("`{shown}` is not understood: {error}"))
+    Configuration::from_hugging_face(&*bytes).map_err(|error| format!("`{shown}` is not understood: {error}"))
 }

@@ -190,9 +190,11 @@ pub(crate) fn step(scenario: &Scenario) -> Step {
 }
 
 /// Whether Hugging Face Transformers project to queries, keys and values, and to an MLP's gate, by products of their own: in
-/// BERT and in models of the Llama family, not in those of the GPT family.
+/// BERT and in models of the Llama and Gemma families, not in those of the GPT family.
 fn projects_apart(model: &Model) -> bool {
-    model.transformer().is_some_and(|model| model.encoder.is_some() || model.mlp == Some(Mlp::Swiglu))
+    model
+        .transformer()
+        .is_some_and(|model| model.encoder.is_some() || matches!(model.mlp, Some(Mlp::Swiglu | Mlp::Geglu)))
 }
 
 /// What so many bytes of a parameter in mixed precision are.

@@ -150,8 +150,11 @@ pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<Ru
     let Found { run: Decision { scenario, ran }, state, .. } = in_state(scenario, seed)?;
     let Ran { prepared, mut summary, .. } = match ran {
         Ok(ran) => ran,
-        Err(unbuilt) => return unbuilt.told(),
+        Err(unbuilt) => return Ok(RunSummary { notes: notes::not_modelled(&scenario), ..unbuilt.told()? }),
     };
+    if !summary.fits {
+        summary.notes = notes::not_modelled(&scenario);
+    }
     summary.drive_state = state;
     if drawn == Drawn::Yes {
         picture::draw(&Simulation::of(&scenario, &prepared.built, seed), &mut summary)?;

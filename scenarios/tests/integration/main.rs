@@ -8,6 +8,7 @@ mod calibrations;
 mod campaigns;
 mod cases;
 mod choices;
+mod configurations;
 mod critical_path;
 mod described;
 mod effort;

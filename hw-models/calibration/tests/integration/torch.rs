@@ -44,6 +44,7 @@ fn tasks() -> Vec<Task> {
             head_dim: 8,
             value_dim: 8,
             causal: true,
+            window: None,
             dtype: Dtype::Fp32,
         })
     };

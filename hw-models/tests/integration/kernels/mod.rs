@@ -164,6 +164,27 @@ fn every_generation_has_what_a_training_step_needs() {
 }
 
 proptest! {
+    /// Against a count of all pairs; a wider window takes no less work and time, one of all keys as
+    /// much as none.
+    #[test]
+    fn windows_hide_pairs(queries in 1u64..300, more in 0u64..300, window in 1u64..700, heads in 1u64..65) {
+        let model = model("a100-sxm4-80gb");
+        let keys = queries + more;
+        for pass in [Pass::Forward, Pass::Backward] {
+            let with = |window| Attention { queries, keys, window, ..causal(pass, heads) };
+            let seen: u64 = (more..keys).map(|last| (last + 1).min(window)).sum();
+            let each = if pass == Pass::Forward { 4 } else { 10 };
+            prop_assert_eq!(with(Some(window)).flops(), (each * heads * 128 * seen) as f64);
+            let costs = [Some(window), Some(window + 1), None].map(|window| model.attention(&with(window)).unwrap());
+            let all = |cost: &KernelCost| row_at(cost, u32::MAX).bytes_per_s / cost.bytes as f64;
+            prop_assert!(all(&costs[0]) >= all(&costs[1]) * (1.0 - 1e-9));
+            prop_assert!(all(&costs[1]) >= all(&costs[2]) * (1.0 - 1e-9));
+            if window >= keys {
+                prop_assert_eq!(&costs[0], &costs[2]);
+            }
+        }
+    }
+
     #[test]
     fn more_sms_are_never_slower(
         batch in 1u64..9, m in 1u64..9000, n in 1u64..9000, k in 1u64..9000, heads in 1u64..65, keys in 1u64..5000,
@@ -215,6 +236,7 @@ fn causal(pass: Pass, heads: u64) -> Attention {
         head_dim: 128,
         value_dim: 128,
         causal: true,
+        window: None,
         dtype: Dtype::Bf16,
     }
 }

@@ -46,7 +46,7 @@ mod _native {
         global_batch: Option<u64>,
         sequence: Option<u64>,
     ) -> PyResult<String> {
-        let plan = BestPlan { model, machine, fabric, global_batch, sequence };
+        let plan = BestPlan { model, machine, fabric, global_batch, sequence, positions: None };
         let text = plan.scenario().map_err(PyValueError::new_err)?;
         let scenario: serde_json::Value = serde_yaml::from_str(&text).map_err(failure::bug)?;
         Ok(scenario.to_string())

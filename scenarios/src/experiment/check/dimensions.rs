@@ -3,7 +3,7 @@
 use hw_models::catalogue::nearest;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
-use workloads::model::transformer::Transformer;
+use workloads::model::transformer::{Configuration, Transformer};
 
 use super::Check;
 use crate::catalogue;
@@ -22,9 +22,13 @@ impl Check<'_> {
             self.report(&about, "a model has a `preset` or a `config`, not both", "remove one of them");
             return false;
         }
+        let mut not_modelled = Vec::new();
         let base = match (&settings.preset, &settings.config) {
             (Some(name), _) => self.preset(name).map(|model| (model, format!("preset {name}"))),
-            (_, Some(path)) => self.config(path).map(|model| (model, path.clone())),
+            (_, Some(path)) => self.config(path).map(|read| {
+                not_modelled = read.not_modelled;
+                (read.model, path.clone())
+            }),
             _ => None,
         };
         // What was not found has been reported, and would only be missed again.
@@ -36,7 +40,9 @@ impl Check<'_> {
         if let Some((base, origin)) = &base {
             self.take_over(settings, base, origin);
         }
-        self.complete(settings)
+        let complete = self.complete(settings);
+        settings.not_modelled = not_modelled;
+        complete
     }
 
     fn preset(&mut self, name: &str) -> Option<Transformer> {
@@ -47,10 +53,10 @@ impl Check<'_> {
         presets.get(name).map(|preset| preset.model.clone())
     }
 
-    fn config(&mut self, path: &str) -> Option<Transformer> {
+    fn config(&mut self, path: &str) -> Option<Configuration> {
         let node = self.tree.at(&self.keys(CONFIG))?;
         match self.named.configs.get(node.mark, path) {
-            Ok(model) => Some(model.clone()),
+            Ok(read) => Some(read.clone()),
             Err(reason) => {
                 let help = "give the `config.json` of the model, or its dimensions";
                 self.report(&[(CONFIG, String::new())], reason, help);

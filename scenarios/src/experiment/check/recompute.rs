@@ -1,6 +1,6 @@
 //! Layers and stages that recompute exist.
 
-use workloads::model::transformer::Transformer;
+use workloads::model::transformer::{LayerKind, Transformer};
 use workloads::passes::recompute::RecomputeModule;
 
 use super::Check;
@@ -61,7 +61,7 @@ impl Check<'_> {
 /// Fault and remedy of a module that layers do not have.
 fn missing(module: RecomputeModule, model: &Transformer) -> Option<(&'static str, &'static str)> {
     let experts = model.experts.as_ref();
-    let is_dense = experts.is_none_or(|experts| experts.dense_layers > 0);
+    let is_dense = (0..model.layers).any(|layer| model.layer_kind(layer) == LayerKind::Dense);
     let shares = experts.is_some_and(|experts| experts.shared_ffn.is_some());
     let (has, missing, remedy) = match module {
         RecomputeModule::CoreAttention => return None,

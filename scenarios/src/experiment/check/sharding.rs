@@ -10,7 +10,7 @@ use crate::schema::{Count, Scenario, Shape};
 
 /// Names of wrong values in the workloads, the setting that says each, and others that have a part
 /// in it. Dimensions without others are not listed.
-const SETTINGS: [(&str, &str, &[&str]); 18] = [
+const SETTINGS: [(&str, &str, &[&str]); 21] = [
     ("kv_heads", "model.transformer.kv_heads", &["model.transformer.heads"]),
     ("head_dim", "model.transformer.head_dim", &["model.transformer.heads"]),
     ("classes", "model.transformer.classes", &["model.transformer.encoder"]),
@@ -45,6 +45,9 @@ const SETTINGS: [(&str, &str, &[&str]); 18] = [
     ),
     ("experts.drawn", "model.transformer.experts.load.drawn.concentration", &[]),
     ("experts.dense_layers", "model.transformer.experts.dense_layers", &["model.transformer.layers"]),
+    ("experts.every", "model.transformer.experts.every", &["model.transformer.layers"]),
+    ("global_every", "model.transformer.global_every", &["model.transformer.window"]),
+    ("window_form", "model.transformer.window_form", &["model.transformer.window"]),
     ("pipeline", "parallelism.pipeline", &["model.transformer.layers", "parallelism.schedule"]),
     (
         "stage_layers",

@@ -9,7 +9,8 @@ use workloads::placement::Extent;
 
 use super::{Check, batches};
 use crate::schema::{
-    self, AddedTo, BytesPerParameter, Count, Idle, LayersOf, Parallelism, Precision, Scenario, Software,
+    self, AddedTo, Attention, BytesPerParameter, Count, Idle, LayersOf, Parallelism, Precision, Scenario,
+    Software,
 };
 
 /// Settings that are about other models.
@@ -47,6 +48,7 @@ impl Check<'_> {
             let help = "remove it, or write `parallelism: { sharding: parameters }`";
             self.report_with("training.fp8.gather_parameters", &["parallelism.sharding"], message, help);
         }
+        self.capped(scenario);
         if sized {
             self.sharding(scenario);
         }
@@ -66,6 +68,23 @@ impl Check<'_> {
             self.derived.insert("software.vocabulary_multiple".into(), reason.to_owned());
         }
         software.layers
+    }
+
+    /// Kernels of flash attention that know no soft cap on scores.
+    fn capped(&mut self, scenario: &Scenario) {
+        const CAP: &str = "model.transformer.score_cap";
+        const ATTENTION: &str = "software.attention";
+        let Some(software) = &scenario.software else { return };
+        let kernel = match software.attention {
+            Attention::FlashTriton => "the kernel in Triton",
+            Attention::Cudnn => "cuDNN's kernel",
+            Attention::Materialised | Attention::Flash | Attention::Flash3 => return,
+        };
+        if scenario.model.transformer().is_some_and(|model| model.score_cap == Some(true)) {
+            let message = format!("{kernel} of flash attention takes no cap on scores, which the model has");
+            let help = "write `software: { attention: flash }` or `flash3`, whose kernels take it, or `materialised`";
+            self.report_with(ATTENTION, &[CAP], message, help);
+        }
     }
 
     /// Products that add to sums are those of Megatron-LM's layers; those of 2019 have no fused

@@ -104,13 +104,27 @@ fn dimensions(draw: &mut Draw, settings: &mut Settings, split: &Split, drawn: Di
     let optional = json!({
         "ffn": [8 * split.tensor * 128, 8 * split.tensor * 96],
         "norm": ["layer", "rms"],
-        "mlp": ["gelu", "swiglu"],
+        "mlp": ["gelu", "swiglu", "geglu"],
         "positions": ["learned", "rotary", "alibi"],
         "tied_embedding": [true, false],
         "dropout": [true, false],
         "parallel_residual": [true],
+        "query_key_norm": ["weighted", "plain"],
+        "sinks": [true],
+        "scaled_embedding": [true],
+        "logit_cap": [true],
     });
     settings.some(draw, 35, MODEL, &optional);
+    if draw.chance(30) && split.context == 1 {
+        let window = json!({ "window": [drawn.sequence / 2, drawn.sequence] });
+        settings.some(draw, 100, MODEL, &window);
+        settings.some(
+            draw,
+            50,
+            MODEL,
+            &json!({ "global_every": [2, 3], "window_form": ["sliding", "chunks"] }),
+        );
+    }
     if draw.chance(85) || split.context > 1 {
         settings.some(draw, 30, MODEL, &json!({ "bias": ["none", "qkv", "all"] }));
         return drawn;

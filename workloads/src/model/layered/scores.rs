@@ -69,6 +69,7 @@ impl Scores {
             head_dim,
             value_dim: head_dim,
             causal,
+            window: None,
             dtype,
         })
     }

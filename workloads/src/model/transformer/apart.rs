@@ -7,7 +7,7 @@ use super::draft::{Draft, Name};
 use super::execution::ShardedTransformer;
 use super::linear::{self, Linear, Names, Side, linear_names};
 use super::rotary::{Rotation, rotation_names};
-use super::{Bias, Positions};
+use super::{Bias, Positions, QueryKeyNorm};
 use crate::graph::operator::StreamClass;
 
 const QUERY: &Names = linear_names!("query");
@@ -33,16 +33,25 @@ impl Apart {
     /// The forward pass from the output of the norm to the tensors of [`Self::operands`].
     pub(super) fn forward(&self, draft: &mut Draft, on: &ShardedTransformer, input: Name) {
         linear::forward(&self.layers(on), draft, on, input);
+        let (norm, columns) = (on.query_key_norm(), [self.columns[0], self.columns[1]]);
+        let mut tensors = [QUERY.output, KEY.output];
+        if let Some(norm) = norm.filter(|norm| norm.precedes_rotation()) {
+            tensors = norm.forward(draft, on, tensors, columns);
+        }
         if on.model().positions == Positions::Rotary {
-            let tensors = [QUERY.output, KEY.output];
             let [queries, keys, _] = self.bytes(on);
             if on.execution().fusion.rotary {
                 let turned = queries + keys;
                 draft.stream("rotary positions", StreamClass::Elementwise, (turned, turned), &tensors, &[]);
             } else {
-                ROTATIONS[0].apply(draft, on, QUERY.output, queries);
-                ROTATIONS[1].apply(draft, on, KEY.output, keys);
+                tensors = [
+                    ROTATIONS[0].apply(draft, on, tensors[0], queries),
+                    ROTATIONS[1].apply(draft, on, tensors[1], keys),
+                ];
             }
+        }
+        if let Some(norm) = norm.filter(|norm| !norm.precedes_rotation()) {
+            norm.forward(draft, on, tensors, columns);
         }
         if self.repeats > 1 {
             let [_, key, value] = self.projected(on);
@@ -73,6 +82,12 @@ impl Apart {
                 gradients[n + 1] = SUMMED[n];
             }
         }
+        let (norm, columns) = (on.query_key_norm(), [self.columns[0], self.columns[1]]);
+        if let Some(norm) = norm.filter(|norm| !norm.precedes_rotation()) {
+            let of_heads = [gradients[0], gradients[1]];
+            let [query, key] = norm.backward(draft, on, self.rotated(on), of_heads, columns);
+            (gradients[0], gradients[1]) = (query, key);
+        }
         if on.model().positions == Positions::Rotary {
             if on.execution().fusion.rotary {
                 let (turned, tensors) = (queries + keys, [gradients[0], gradients[1]]);
@@ -83,6 +98,11 @@ impl Apart {
                     gradients[n] = ROTATIONS_BACK[n].apply(draft, on, gradients[n], bytes);
                 }
             }
+        }
+        if let Some(norm) = norm.filter(|norm| norm.precedes_rotation()) {
+            let of_heads = [gradients[0], gradients[1]];
+            let [query, key] = norm.backward(draft, on, [QUERY.output, KEY.output], of_heads, columns);
+            (gradients[0], gradients[1]) = (query, key);
         }
         if on.model().bias != Bias::None {
             draft.within(Phase::BackwardWeight, |draft| {
@@ -102,11 +122,20 @@ impl Apart {
 
     /// Their tensors before any repetition.
     fn projected(&self, on: &ShardedTransformer) -> [Name; 3] {
+        let [query, key] = match on.query_key_norm() {
+            Some(norm) if !norm.precedes_rotation() => QueryKeyNorm::outputs(),
+            _ => self.rotated(on),
+        };
+        [query, key, VALUE.output]
+    }
+
+    /// Queries and keys after positions have rotated them.
+    fn rotated(&self, on: &ShardedTransformer) -> [Name; 2] {
         let complex = on.model().positions == Positions::Rotary && !on.execution().fusion.rotary;
-        if complex {
-            [ROTATIONS[0].rotated, ROTATIONS[1].rotated, VALUE.output]
-        } else {
-            [QUERY.output, KEY.output, VALUE.output]
+        match on.query_key_norm() {
+            _ if complex => ROTATIONS.map(|rotation| rotation.rotated),
+            Some(norm) if norm.precedes_rotation() => QueryKeyNorm::outputs(),
+            _ => [QUERY.output, KEY.output],
         }
     }
 

@@ -4,6 +4,7 @@
 use crate::graph::Phase;
 
 use super::apart::Apart;
+use super::cap::{Cap, cap_names};
 use super::context::all_to_all::{Exchange, Passage, exchange, exchange_names};
 use super::context::{all_gather, gathered_ring, ring};
 use super::draft::{Draft, Name};
@@ -11,13 +12,17 @@ use super::execution::{AttentionKernel, ShardedTransformer};
 use super::latent::{KEYS, Projections, VALUES};
 use super::linear::{Linear, Names, Side, linear_names};
 use super::softmax::{PROBABILITIES, PROBABILITIES_GRADIENT, SCORES, Softmax};
-use super::{Bias, ContextExchange, Positions};
+use super::{Bias, ContextExchange, Positions, QueryKeyNorm, WindowForm};
 use crate::graph::operator::{Attention, Layout, Module, Pass, StreamClass, Work};
 use crate::model::views;
 
 const QKV: &Names = linear_names!("qkv");
 const PROJECTION: &Names = linear_names!("projection");
 const CONTEXT: Name = Name::of("context");
+/// What attention gives before scores without a key take their part.
+const CONTEXT_OF_KEYS: Name = Name::of("context of keys");
+const CONTEXT_OF_KEYS_GRADIENT: Name = Name::of("context of keys gradient");
+const CAP: &Cap = cap_names!("scores");
 const CONTEXT_BY_HEAD: Name = Name::of("context by head");
 const LOG_SUMS: Name = Name::of("log-sum-exp");
 const MASK: Name = Name::of("softmax dropout mask");
@@ -55,6 +60,11 @@ pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, input: Name) -
     }
     draft.module(Module::CoreAttention, |draft| attend(draft, on));
     shape.projection(on).forward(draft, on, CONTEXT)
+}
+
+/// The tensor that the forward pass leaves its result in.
+pub(super) fn output(on: &ShardedTransformer) -> Name {
+    Shape::of(on).projection(on).result(on)
 }
 
 /// The backward pass from the gradient of the result; returns the name of the gradient of the input.
@@ -162,10 +172,26 @@ impl Shape {
         if on.model().bias != Bias::None && !on.execution().fusion.bias {
             draft.stream("qkv bias", class, (qkv, qkv), &[QKV.output], &[]);
         }
+        let (norm, columns) = (on.query_key_norm(), self.normed_widths());
+        let mut tensors = [QKV.output; 2];
+        if let Some(norm) = norm.filter(|norm| norm.precedes_rotation()) {
+            tensors = norm.forward(draft, on, tensors, columns);
+        }
         if on.model().positions == Positions::Rotary {
             let turned = self.turned(on);
-            draft.stream("rotary positions", class, (turned, turned), &[QKV.output], &[]);
+            let mut reads = tensors.to_vec();
+            reads.dedup();
+            draft.stream("rotary positions", class, (turned, turned), &reads, &[]);
         }
+        if let Some(norm) = norm.filter(|norm| !norm.precedes_rotation()) {
+            norm.forward(draft, on, tensors, columns);
+        }
+    }
+
+    /// Columns of queries and of keys.
+    const fn normed_widths(&self) -> [u64; 2] {
+        let [queries, keys, _] = self.widths();
+        [queries, keys]
     }
 
     fn project_backward(&self, draft: &mut Draft, on: &ShardedTransformer, input: Name) -> Name {
@@ -173,9 +199,20 @@ impl Shape {
         // The three are slices of one tensor in the forward pass, whose gradient is put together.
         let bytes = on.bytes(on.tokens() * self.qkv_width());
         let writes = [(QKV_GRADIENT, bytes)];
-        draft.stream("concatenate qkv gradient", class, (bytes, bytes), &GRADIENTS, &writes);
-        if on.model().positions == Positions::Rotary {
-            let turned = self.turned(on);
+        let mut gradients = GRADIENTS;
+        let turned = (on.model().positions == Positions::Rotary).then(|| self.turned(on));
+        let norm = on.query_key_norm();
+        let turns_first = norm.is_some_and(QueryKeyNorm::precedes_rotation);
+        if let Some(turned) = turned.filter(|_| turns_first) {
+            draft.stream("rotary positions gradient", class, (turned, turned), &gradients[..2], &[]);
+        }
+        if let Some(norm) = norm {
+            let of_heads = [gradients[0], gradients[1]];
+            let [query, key] = norm.backward(draft, on, [QKV.output; 2], of_heads, self.normed_widths());
+            (gradients[0], gradients[1]) = (query, key);
+        }
+        draft.stream("concatenate qkv gradient", class, (bytes, bytes), &gradients, &writes);
+        if let Some(turned) = turned.filter(|_| !turns_first) {
             draft.stream("rotary positions gradient", class, (turned, turned), &[QKV_GRADIENT], &[]);
         }
         let result = self.qkv(on).backward(draft, on, input, QKV_GRADIENT);
@@ -222,15 +259,29 @@ impl Shape {
     pub(super) fn attention(&self, on: &ShardedTransformer, pass: Pass, meeting: Meeting) -> Work {
         let &Self { batch, heads, kv_heads, head_dim, value_dim, .. } = self;
         let (Meeting { queries, keys, causal }, dtype) = (meeting, on.execution().dtype);
-        let attention =
-            Attention { pass, batch, heads, kv_heads, queries, keys, head_dim, value_dim, causal, dtype };
-        Work::Attention(attention)
+        let window = on.model().window.map(u64::from).filter(|&window| window < keys);
+        Work::Attention(Attention {
+            pass,
+            batch,
+            heads,
+            kv_heads,
+            queries,
+            keys,
+            head_dim,
+            value_dim,
+            causal,
+            window,
+            dtype,
+        })
     }
 
-    /// The same of whole sequences.
+    /// Flash attention of whole sequences; a chunk is one by itself.
     fn flash(&self, on: &ShardedTransformer, pass: Pass) -> Work {
         let causal = on.model().encoder.is_none();
-        self.attention(on, pass, Meeting { queries: self.sequence, keys: self.sequence, causal })
+        let chunk = on.model().window.filter(|_| on.model().window_form == WindowForm::Chunks);
+        let length = chunk.map_or(self.sequence, |chunk| self.sequence.min(chunk.into()));
+        let chunks = Self { batch: self.batch * (self.sequence / length), ..*self };
+        chunks.attention(on, pass, Meeting { queries: length, keys: length, causal })
     }
 }
 
@@ -239,6 +290,10 @@ fn operands(on: &ShardedTransformer) -> [Name; 3] {
     match &on.model().latent {
         Some(latent) => [Projections::of(on, latent).queries(), KEYS, VALUES],
         None if is_apart(on) => Shape::of(on).apart().operands(on),
+        None if on.query_key_norm().is_some() => {
+            let [query, key] = QueryKeyNorm::outputs();
+            [query, key, QKV.output]
+        }
         None => [QKV.output; 3],
     }
 }
@@ -303,9 +358,15 @@ fn core(draft: &mut Draft, on: &ShardedTransformer, operands: [Name; 3], context
     let mut reads = operands.to_vec();
     reads.dedup();
     if on.execution().attention == AttentionKernel::Flash {
-        let writes = [(context, bytes), (LOG_SUMS, shape.log_sums(shape.sequence))];
+        let sums = shape.log_sums(shape.sequence);
+        let of_keys = if on.model().sinks { CONTEXT_OF_KEYS } else { context };
+        let writes = [(of_keys, bytes), (LOG_SUMS, sums)];
         draft.push("flash attention", shape.flash(on, Pass::Forward), &reads, &writes).views =
             views::OF_ONE_KERNEL;
+        if on.model().sinks {
+            let (reads, traffic) = ([of_keys, LOG_SUMS], (bytes + sums, bytes));
+            draft.stream("weigh with sinks", StreamClass::Elementwise, traffic, &reads, &[(context, bytes)]);
+        }
         return;
     }
     let (class, dtype) = (StreamClass::Elementwise, on.execution().dtype);
@@ -321,9 +382,16 @@ fn core(draft: &mut Draft, on: &ShardedTransformer, operands: [Name; 3], context
     let product = (batch, rows, shape.sequence, shape.head_dim);
     let mut reads = vec![query, key];
     reads.dedup();
+    let scored = if on.model().score_cap { CAP.raw } else { SCORES };
     let product =
-        draft.gemm("query key product", product, (dtype, Layout::Forward), &reads, &[(SCORES, score_bytes)]);
+        draft.gemm("query key product", product, (dtype, Layout::Forward), &reads, &[(scored, score_bytes)]);
     product.views = views::OF_QUERIES_AND_KEYS;
+    if on.model().score_cap {
+        CAP.forward(draft, on, SCORES, score_bytes);
+    }
+    if on.model().sinks {
+        draft.stream("append sinks", class, (score_bytes, score_bytes), &[SCORES], &[]);
+    }
     if on.model().positions == Positions::Alibi {
         draft.stream("position bias", class, (score_bytes, score_bytes), &[SCORES], &[]);
     }
@@ -374,6 +442,17 @@ fn core_gradient(
     let shape = Shape::of(on);
     let [queries, keys, values] = shape.widths().map(|width| on.bytes(on.tokens() * width));
     if on.execution().attention == AttentionKernel::Flash {
+        let (mut context, mut gradient) = (context, gradient);
+        if on.model().sinks {
+            // The gradient of the weight takes a sum over each head's columns, and goes into the
+            // log-sums.
+            let bytes = on.bytes(on.tokens() * shape.context_width());
+            let reads = [gradient, CONTEXT_OF_KEYS, LOG_SUMS];
+            let traffic = (2 * bytes + shape.log_sums(shape.sequence), bytes);
+            let writes = [(CONTEXT_OF_KEYS_GRADIENT, bytes)];
+            draft.stream("sinks gradient", StreamClass::Elementwise, traffic, &reads, &writes);
+            (context, gradient) = (CONTEXT_OF_KEYS, CONTEXT_OF_KEYS_GRADIENT);
+        }
         let mut reads = operands.to_vec();
         reads.dedup();
         reads.extend([context, LOG_SUMS, gradient]);
@@ -406,7 +485,10 @@ fn core_gradient(
         let traffic = (score_bytes + scores, score_bytes);
         draft.stream("softmax dropout gradient", class, traffic, &[incoming, MASK], &writes);
     }
-    let scores_gradient = Softmax::new(on).backward(draft);
+    let mut scores_gradient = Softmax::new(on).backward(draft);
+    if on.model().score_cap {
+        scores_gradient = CAP.backward(draft, on, (SCORES, scores_gradient), score_bytes);
+    }
     let (reads, product) = ([scores_gradient, key], (batch, rows, shape.head_dim, shape.sequence));
     let writes = [(query_gradient, queries)];
     draft.gemm(QUERY_GRADIENT, product, (dtype, Layout::InputGradient), &reads, &writes);

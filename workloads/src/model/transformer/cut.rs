@@ -16,8 +16,8 @@ impl ShardedTransformer {
         let embedding = cut.block(self.embedding());
         let head = cut.block(self.head());
         let layers_at = |position| self.execution().split.layers_at(position, self.model());
-        // Layers of one kind are one block.
-        let mut known: Vec<(LayerKind, usize)> = Vec::new();
+        // Layers of one kind and attention are one block.
+        let mut known: Vec<((LayerKind, bool), usize)> = Vec::new();
         for position in 0..chain.positions() {
             let (is_first, is_last) = (position == 0, position + 1 == chain.positions());
             let mut pieces = Vec::new();
@@ -39,12 +39,10 @@ impl ShardedTransformer {
                 let kind = self.model().layer_kind(layer);
                 let RankParameters { layers: count, experts, .. } =
                     self.parameters(Layers::from_iter([kind]), false, false);
+                let kind = (kind, self.model().has_window(layer));
                 let block = known.iter().find(|(known, _)| *known == kind).map(|&(_, block)| block);
                 let block = block.unwrap_or_else(|| {
-                    let block = cut.block(match kind {
-                        LayerKind::Dense => self.layer(),
-                        LayerKind::Experts => self.expert_layer(),
-                    });
+                    let block = cut.block(self.layer_at(layer));
                     known.push((kind, block));
                     block
                 });

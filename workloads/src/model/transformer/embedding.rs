@@ -17,6 +17,8 @@ const TYPES: Name = Name::of("token type embedding");
 const TYPED: Name = Name::of("embedding with token types");
 const NORM: &NormNames = norm_names!("embedding norm");
 const SCATTERED: Name = Name::of("embedding, scattered");
+const SCALED: Name = Name::of("scaled word embedding");
+const SCALED_GRADIENT: Name = Name::of("scaled word embedding gradient");
 const DROPPED: Name = Name::of("embedding dropped");
 const MASK: Name = Name::of("embedding dropout mask");
 const OUTPUT_GRADIENT: Name = Name::of("output gradient");
@@ -59,10 +61,14 @@ fn forward(on: &ShardedTransformer) -> Vec<Drafted> {
         let sum = (CollectiveKind::AllReduce, Group::Tensor, whole);
         draft.collective("reduce words", sum, Issue::Waiting, &[WORDS], &[]);
     }
+    if on.model().scaled_embedding {
+        draft.stream("scale words", elementwise, (whole, whole), &[WORDS], &[(SCALED, whole)]);
+        result = SCALED;
+    }
     if on.model().encoder.is_some() {
         let looked_up = [(TYPES, whole)];
         draft.look_up("look up token types", elements, (read, whole), &[TOKENS], &looked_up);
-        let reads = [WORDS, TYPES];
+        let reads = [result, TYPES];
         draft.stream("add token types", elementwise, (2 * whole, whole), &reads, &[(TYPED, whole)]);
         result = TYPED;
     }
@@ -117,6 +123,11 @@ fn backward(on: &ShardedTransformer) -> Vec<Drafted> {
     if types > 0 {
         let names = ("clear token type gradient", TYPE_GRADIENT, "accumulate token type gradient");
         table_gradient(&mut draft, on, names, types, &[gradient]);
+    }
+    if on.model().scaled_embedding {
+        let writes = [(SCALED_GRADIENT, whole)];
+        draft.stream("scale word gradient", StreamClass::Elementwise, (whole, whole), &[gradient], &writes);
+        gradient = SCALED_GRADIENT;
     }
     let names = ("clear word gradient", WORD_GRADIENT, "accumulate word gradient");
     table_gradient(&mut draft, on, names, on.vocabulary_share() * on.hidden(), &[gradient, TOKENS]);

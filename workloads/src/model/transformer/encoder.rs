@@ -41,6 +41,12 @@ impl Encoder {
             ("positions", model.positions == Positions::Learned, "`learned`"),
             ("parallel_residual", !model.parallel_residual, "`false`"),
             ("window", model.window.is_none(), "none"),
+            ("query_key_norm", model.query_key_norm.is_none(), "none"),
+            ("sinks", !model.sinks, "`false`"),
+            ("post_norms", !model.post_norms, "`false`"),
+            ("scaled_embedding", !model.scaled_embedding, "`false`"),
+            ("score_cap", !model.score_cap, "`false`"),
+            ("logit_cap", !model.logit_cap, "`false`"),
             ("experts", model.experts.is_none(), "none"),
             ("latent", model.latent.is_none(), "none"),
         ];

@@ -7,7 +7,10 @@ use crate::diagnostic::Diagnostic;
 use crate::graph::Phase;
 
 use super::draft::{BlockDraft, Draft, Issue, Name};
-use super::{ContextExchange, CrossEntropy, Fp8, Positions, Scaling, Split, States, Transformer};
+use super::{
+    ContextExchange, CrossEntropy, Fp8, Positions, QueryKeyNorm, Scaling, Split, States, Transformer,
+    WindowForm,
+};
 use crate::graph::block::Block;
 use crate::graph::operator::{CollectiveKind, Dtype, Group, OperatorList};
 
@@ -269,6 +272,7 @@ impl ShardedTransformer {
         sizes(model, execution, &mut wrong);
         precision(execution, &mut wrong);
         narrow(model, execution, &mut wrong);
+        windows(model, execution, &mut wrong);
         if execution.in_pieces && !execution.split.sequence_parallel {
             let problem = "products go in pieces with what sequence parallelism gathers and scatters: ask for that, too";
             wrong("in_pieces", problem.to_owned());
@@ -284,6 +288,17 @@ impl ShardedTransformer {
     /// The model.
     pub const fn model(&self) -> &Transformer {
         &self.model
+    }
+
+    /// The same execution of a model that differs in nothing that is checked.
+    pub(super) fn with_model(&self, model: Transformer) -> Self {
+        Self { model, execution: self.execution.clone() }
+    }
+
+    /// Norm of the heads of queries and keys; one without weights only where positions rotate them.
+    pub(super) fn query_key_norm(&self) -> Option<QueryKeyNorm> {
+        let turns = self.model.positions == Positions::Rotary;
+        self.model.query_key_norm.filter(|norm| norm.precedes_rotation() || turns)
     }
 
     /// How it is executed.
@@ -389,15 +404,6 @@ fn sizes(model: &Transformer, execution: &Execution, wrong: &mut impl FnMut(&'st
         );
         wrong("sequence", problem);
     }
-    if let Some(window) = model.window
-        && sequence > window
-    {
-        let problem = format!(
-            "attention that looks back at {window} tokens is computed as attention over all, which {sequence} tokens \
-             are too many for: use at most {window}"
-        );
-        wrong("sequence", problem);
-    }
     let tokens = u64::from(micro_batch) * u64::from(sequence);
     if tokens > TOKENS_MAX {
         wrong(
@@ -415,6 +421,36 @@ fn sizes(model: &Transformer, execution: &Execution, wrong: &mut impl FnMut(&'st
                 "{scores} attention scores of a layer are more than {SCORES_MAX}: use fewer or shorter sequences"
             ),
         );
+    }
+}
+
+/// Keys that windows hide, and scores without a key.
+fn windows(model: &Transformer, execution: &Execution, wrong: &mut impl FnMut(&'static str, String)) {
+    let Execution { sequence, split, .. } = execution;
+    let narrow = model.window.filter(|window| window < sequence);
+    if let Some(window) = narrow
+        && model.window_form == WindowForm::Chunks
+        && !sequence.is_multiple_of(window)
+    {
+        let (fewer, more) = (sequence / window * window, sequence.next_multiple_of(window));
+        let problem =
+            format!("{sequence} tokens are no whole number of chunks of {window}: use {fewer} or {more}");
+        wrong("sequence", problem);
+    }
+    if split.context < 2 {
+        return;
+    }
+    let in_rings = matches!(split.context_exchange, ContextExchange::Ring | ContextExchange::GatheredRing);
+    let in_chunks =
+        model.window_form == WindowForm::Chunks && split.context_exchange == ContextExchange::AllGather;
+    if narrow.is_some() && (in_rings || in_chunks) {
+        let problem = "ranks that exchange keys part by part see all of them, and the model has windows: use \
+                       `context_exchange: all-to-all`";
+        wrong("context", problem.to_owned());
+    }
+    if model.sinks && split.context_exchange != ContextExchange::AllToAll {
+        let problem = "scores without a key take part where all keys are: use `context_exchange: all-to-all`";
+        wrong("context", problem.to_owned());
     }
 }
 
@@ -450,8 +486,10 @@ fn narrow(model: &Transformer, execution: &Execution, wrong: &mut impl FnMut(&'s
     if execution.dtype == Dtype::Fp32 {
         wrong("fp8", "linear layers in 8 bits go with the rest in fp16 or bf16, not in fp32".to_owned());
     }
-    if model.experts.is_some() {
-        wrong("fp8", "products of experts are not computed in 8 bits: leave it out".to_owned());
+    if model.experts.is_some() && scaling == Scaling::Tensorwise {
+        let problem = "products of experts have no kernel with one scale of present values for all of them: write \
+                       `scaling: rowwise` (torchtitan's) or `scaling: delayed` (Transformer Engine's)";
+        wrong("fp8", problem.to_owned());
     }
     if gathers && scaling != Scaling::Tensorwise {
         let problem =

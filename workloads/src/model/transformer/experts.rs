@@ -17,8 +17,11 @@ pub struct Experts {
     /// Inner width of the MLP that all tokens go through beside, where there is one; several are as one of their widths
     /// together.
     pub shared_ffn: Option<u32>,
-    /// Layers before the first with experts.
+    /// Layers before the first that may have experts.
     pub dense_layers: u32,
+    /// Every how many layers one has experts, the last of them; 1: all.
+    #[serde(skip_serializing_if = "is_one")]
+    pub every: u32,
     /// How the router deals tokens out, which no model says.
     #[serde(skip)]
     pub routing: Routing,
@@ -29,6 +32,11 @@ const COUNT_MAX: u32 = 1 << 14;
 const FFN_MAX: u32 = 1 << 22;
 
 impl Experts {
+    /// Whether a layer has them; layers are counted from 0.
+    pub(super) fn are_in(&self, layer: u32) -> bool {
+        layer >= self.dense_layers && (layer + 1).is_multiple_of(self.every.max(1))
+    }
+
     /// Checks the dimensions beside those of a model of so many layers.
     pub(super) fn validate(&self, layers: u32, wrong: &mut impl FnMut(&'static str, String)) {
         let widths = [("experts.ffn", Some(self.ffn)), ("experts.shared_ffn", self.shared_ffn)];
@@ -52,6 +60,18 @@ impl Experts {
                 "{dense} layers before the first with experts are all {layers} of the model: use fewer, or leave out `experts`"
             );
             wrong("experts.dense_layers", problem);
+        } else if self.every == 0 {
+            wrong("experts.every", "no layer is the 0th: leave it out, or write 1 for all".to_owned());
+        } else if !(0..layers).any(|layer| self.are_in(layer)) {
+            let (every, dense) = (self.every, self.dense_layers);
+            let problem = format!(
+                "of {layers} layers none behind the first {dense} is a multiple of {every}: use fewer, or leave out `experts`"
+            );
+            wrong("experts.every", problem);
         }
     }
+}
+
+fn is_one(every: &u32) -> bool {
+    *every == 1
 }

@@ -3,6 +3,7 @@
 
 use crate::graph::Phase;
 
+use super::cap::{Cap, cap_names};
 use super::classes;
 use super::draft::{BlockDraft, Draft, Drafted, Name};
 use super::execution::ShardedTransformer;
@@ -19,6 +20,8 @@ const ACTIVATION: Name = Name::of("head activation");
 const ACTIVATION_GRADIENT: Name = Name::of("head activation gradient");
 const TRANSFORM_NORM: &NormNames = norm_names!("head norm");
 const LOGITS: &Names = linear_names!("logits");
+const CAP: &Cap = &Cap { raw: LOGITS.output, ..*cap_names!("logits") };
+const CAPPED: Name = Name::of("capped logits");
 
 impl ShardedTransformer {
     /// Final norm, logits and loss of a micro-batch on a rank of the last stage. The gradient of its input is the tensor
@@ -55,8 +58,16 @@ fn forward(on: &ShardedTransformer) -> Vec<Drafted> {
         None => NORM.forward(&mut draft, on, INPUT, on.hidden()),
     };
     projection(on).forward(&mut draft, on, normed);
-    loss::forward(&mut draft, on, LOGITS.output);
+    if on.model().logit_cap {
+        CAP.forward(&mut draft, on, CAPPED, on.bytes(on.logits()));
+    }
+    loss::forward(&mut draft, on, logits(on));
     draft.operators
+}
+
+/// The logits that the loss starts from.
+fn logits(on: &ShardedTransformer) -> Name {
+    if on.model().logit_cap { CAPPED } else { LOGITS.output }
 }
 
 /// `norm(gelu(W x + b))` of an encoder (`BertPredictionHeadTransform` of Hugging Face Transformers, `BertLMHead` of
@@ -95,7 +106,10 @@ fn backward(on: &ShardedTransformer) -> Vec<Drafted> {
         classes::backward(&mut draft, on, count.into());
         return draft.operators;
     }
-    let gradient = loss::backward(&mut draft, on, LOGITS.output);
+    let mut gradient = loss::backward(&mut draft, on, logits(on));
+    if on.model().logit_cap {
+        gradient = CAP.backward(&mut draft, on, (CAPPED, gradient), on.bytes(on.logits()));
+    }
     if on.model().encoder.is_some() {
         transform_gradient(&mut draft, on, gradient);
     } else {
@@ -104,7 +118,7 @@ fn backward(on: &ShardedTransformer) -> Vec<Drafted> {
     }
     draft.within(Phase::Forward, |draft| {
         for _ in 0..on.execution().fusion.loss_metrics {
-            loss::metric(draft, on, LOGITS.output);
+            loss::metric(draft, on, logits(on));
         }
     });
     draft.operators

@@ -8,7 +8,7 @@ use super::mlp::DenseMlp;
 use super::norm::{NormNames, norm_names};
 use super::pieces::in_pieces;
 use super::residual::{ResidualNames, add_gradients, residual_names};
-use super::{Experts, attention, mixture};
+use super::{Experts, LayerKind, attention, mixture};
 use crate::graph::block::Block;
 use crate::graph::operator::Module;
 
@@ -18,10 +18,21 @@ const OUTPUT_GRADIENT: Name = Name::of("output gradient");
 const BETWEEN_GRADIENT: Name = Name::of("residual gradient");
 const ATTENTION_NORM: &NormNames = norm_names!("attention norm");
 const MLP_NORM: &NormNames = norm_names!("mlp norm");
+const ATTENTION_POST_NORM: &NormNames = norm_names!("attention post norm");
+const MLP_POST_NORM: &NormNames = norm_names!("mlp post norm");
 const ATTENTION: &ResidualNames = residual_names!("attention");
 const MLP: &ResidualNames = residual_names!("mlp");
 
 impl ShardedTransformer {
+    /// A layer of the model as it is there, counted from 0.
+    pub fn layer_at(&self, layer: u32) -> Block {
+        let alike = self.alike(layer);
+        match self.model().layer_kind(layer) {
+            LayerKind::Dense => alike.layer(),
+            LayerKind::Experts => alike.expert_layer(),
+        }
+    }
+
     /// A layer with one MLP, on one rank and for one micro-batch. Its output is the tensor `mlp residual`, of an encoder
     /// `mlp norm output`, its input gradient `input gradient`.
     pub fn layer(&self) -> Block {
@@ -55,13 +66,19 @@ fn forward(on: &ShardedTransformer, experts: Option<&Experts>) -> Vec<Drafted> {
     }
     let normed =
         draft.module(Module::AttentionNorm, |draft| ATTENTION_NORM.forward(draft, on, INPUT, on.hidden()));
-    let branch = draft.module(Module::Attention, |draft| attention::forward(draft, on, normed));
+    let branch = draft.module(Module::Attention, |draft| {
+        let branch = attention::forward(draft, on, normed);
+        post_norm(draft, on, ATTENTION_POST_NORM, branch)
+    });
     let residual = ATTENTION.forward(&mut draft, on, branch, INPUT);
     let normed =
         draft.module(Module::MlpNorm, |draft| MLP_NORM.forward(draft, on, mlp_input(on), on.hidden()));
-    let branch = draft.module(mlp_module(experts), |draft| match experts {
-        Some(experts) => mixture::forward(draft, on, experts, normed),
-        None => DenseMlp::of(on).forward(draft, on, normed),
+    let branch = draft.module(mlp_module(experts), |draft| {
+        let branch = match experts {
+            Some(experts) => mixture::forward(draft, on, experts, normed),
+            None => DenseMlp::of(on).forward(draft, on, normed),
+        };
+        post_norm(draft, on, MLP_POST_NORM, branch)
     });
     MLP.forward(&mut draft, on, branch, residual);
     draft.operators
@@ -75,6 +92,22 @@ fn forward_norms_after(draft: &mut Draft, on: &ShardedTransformer) {
     let branch = draft.module(Module::Mlp, |draft| DenseMlp::of(on).forward(draft, on, normed));
     let sum = MLP.forward(draft, on, branch, normed);
     MLP_NORM.forward(draft, on, sum, on.hidden());
+}
+
+/// The norm of what a branch gives, where branches end with one; returns the name of the result.
+fn post_norm(draft: &mut Draft, on: &ShardedTransformer, norm: &NormNames, branch: Name) -> Name {
+    if on.model().post_norms { norm.forward(draft, on, branch, on.hidden()) } else { branch }
+}
+
+/// From the gradient of what [`post_norm`] gives to that of the `branch`.
+fn post_norm_gradient(
+    draft: &mut Draft,
+    on: &ShardedTransformer,
+    norm: &NormNames,
+    branch: Name,
+    gradient: Name,
+) -> Name {
+    if on.model().post_norms { norm.backward(draft, on, branch, gradient, on.hidden()) } else { gradient }
 }
 
 /// The module after the second norm.
@@ -104,17 +137,23 @@ fn backward(on: &ShardedTransformer, experts: Option<&Experts>) -> Vec<Drafted> 
 
 fn backward_norms_before(draft: &mut Draft, on: &ShardedTransformer, experts: Option<&Experts>) {
     let branch = MLP.backward(draft, on, OUTPUT_GRADIENT);
-    let normed = draft.module(mlp_module(experts), |draft| match experts {
-        Some(experts) => mixture::backward(draft, on, experts, MLP_NORM.output, branch),
-        None => DenseMlp::of(on).backward(draft, on, MLP_NORM.output, branch),
+    let normed = draft.module(mlp_module(experts), |draft| {
+        let output = experts.map_or_else(|| DenseMlp::of(on).output(on), mixture::output);
+        let branch = post_norm_gradient(draft, on, MLP_POST_NORM, output, branch);
+        match experts {
+            Some(experts) => mixture::backward(draft, on, experts, MLP_NORM.output, branch),
+            None => DenseMlp::of(on).backward(draft, on, MLP_NORM.output, branch),
+        }
     });
     let through_mlp = draft
         .module(Module::MlpNorm, |draft| MLP_NORM.backward(draft, on, mlp_input(on), normed, on.hidden()));
     let residual = add_gradients(draft, on, [through_mlp, OUTPUT_GRADIENT], BETWEEN_GRADIENT);
     let branch_gradient = if on.model().parallel_residual { OUTPUT_GRADIENT } else { residual };
     let branch = ATTENTION.backward(draft, on, branch_gradient);
-    let normed = draft
-        .module(Module::Attention, |draft| attention::backward(draft, on, ATTENTION_NORM.output, branch));
+    let normed = draft.module(Module::Attention, |draft| {
+        let branch = post_norm_gradient(draft, on, ATTENTION_POST_NORM, attention::output(on), branch);
+        attention::backward(draft, on, ATTENTION_NORM.output, branch)
+    });
     let through_attention = draft.module(Module::AttentionNorm, |draft| {
         ATTENTION_NORM.backward(draft, on, INPUT, normed, on.hidden())
     });

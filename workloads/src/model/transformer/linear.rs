@@ -23,7 +23,7 @@ use super::draft::{Draft, Issue, Name};
 use super::execution::ShardedTransformer;
 use super::names::names;
 use super::narrow::When;
-use crate::graph::operator::{CollectiveKind, Group, Layout, StreamClass, Work};
+use crate::graph::operator::{CollectiveKind, Dtype, Group, Layout, StreamClass, Work};
 
 /// A linear layer of a rank.
 pub(super) struct Linear {
@@ -35,6 +35,18 @@ pub(super) struct Linear {
     pub(super) outputs: u64,
     /// It multiplies in 8 bits where linear layers do; routers and heads do not.
     pub(super) narrow: bool,
+    /// Rows that meet weights of their own: experts.
+    pub(super) groups: Option<Groups>,
+}
+
+/// Groups of rows, each with a weight of its own.
+#[derive(Clone, Copy)]
+pub(super) struct Groups {
+    pub(super) count: u64,
+    /// Rows of all.
+    pub(super) rows: u64,
+    /// Rows of each; where they differ, the mean.
+    pub(super) rows_each: u64,
 }
 
 /// What a layer multiplies that has a row for every token: its input, or the gradient of its output.
@@ -105,7 +117,12 @@ names! { $
 impl Linear {
     /// A layer whose weight ranks share along `side`, with so many columns of its input and of its output on this rank.
     pub(super) const fn new(names: &'static Names, side: Side, inputs: u64, outputs: u64) -> Self {
-        Self { names, side, inputs, outputs, narrow: true }
+        Self { names, side, inputs, outputs, narrow: true, groups: None }
+    }
+
+    /// A layer of which every group of rows has one, whole on this rank.
+    pub(super) const fn grouped(names: &'static Names, groups: Groups, inputs: u64, outputs: u64) -> Self {
+        Self { groups: Some(groups), ..Self::new(names, Side::Whole, inputs, outputs) }
     }
 
     /// The same layer, which never multiplies in 8 bits.
@@ -116,6 +133,12 @@ impl Linear {
     /// The forward pass from tensor `input`; returns the name of the result.
     pub(super) fn forward(self, draft: &mut Draft, on: &ShardedTransformer, input: Name) -> Name {
         forward(&[self], draft, on, input)
+    }
+
+    /// The tensor that the forward pass leaves its result in.
+    pub(super) fn result(&self, on: &ShardedTransformer) -> Name {
+        let scattered = self.side == Side::Rows && on.tensor() > 1 && on.sequence_parallel();
+        if scattered { self.names.reduced } else { self.names.output }
     }
 
     /// The backward pass from `gradient`, that of the output, with the `input` of the forward pass; returns the name of
@@ -130,9 +153,46 @@ impl Linear {
         backward(&[self], draft, on, input, &[gradient])
     }
 
-    /// Tokens that it works on.
+    /// Rows that it works on: tokens, or those of all groups.
     pub(super) fn tokens(&self, on: &ShardedTransformer) -> u64 {
-        if self.side == Side::Whole { on.residual_tokens() } else { on.tokens() }
+        match self.groups {
+            Some(groups) => groups.rows,
+            None if self.side == Side::Whole => on.residual_tokens(),
+            None => on.tokens(),
+        }
+    }
+
+    /// Weights on this rank.
+    pub(super) fn weights(&self) -> u64 {
+        self.groups.map_or(1, |groups| groups.count) * self.inputs * self.outputs
+    }
+
+    /// Appends one of its three products, the weight gradient's added to sums of the type, if any.
+    fn multiply(
+        &self,
+        draft: &mut Draft,
+        on: &ShardedTransformer,
+        name: Name,
+        (layout, sums): (Layout, Option<Dtype>),
+        reads: &[Name],
+        writes: &[(Name, u64)],
+    ) {
+        let (batch, rows) =
+            self.groups.map_or((1, self.tokens(on)), |groups| (groups.count, groups.rows_each));
+        let shape = match layout {
+            Layout::Forward => (batch, rows, self.outputs, self.inputs),
+            Layout::InputGradient => (batch, rows, self.inputs, self.outputs),
+            Layout::WeightGradient => (batch, self.outputs, self.inputs, rows),
+        };
+        let dtype = self.dtype(on);
+        if self.groups.is_some() {
+            draft.grouped(name, shape, (dtype, layout, sums), reads, writes);
+            return;
+        }
+        let operator = draft.gemm(name, shape, (dtype, layout), reads, writes);
+        if let Work::Gemm(gemm) = &mut operator.work {
+            gemm.accumulate = sums;
+        }
     }
 
     /// Bytes of its output on this rank, before any sum over ranks.
@@ -215,20 +275,14 @@ impl Linear {
 
     /// The gradient of the weight, added to the sum over micro-batches by the product itself or by a pass of its own.
     fn weight_gradient(&self, draft: &mut Draft, on: &ShardedTransformer, input: Name, gradient: Name) {
-        let (names, dtype) = (self.names, self.dtype(on));
-        let (shape, layout) =
-            ((1, self.outputs, self.inputs, self.tokens(on)), (dtype, Layout::WeightGradient));
-        if let Some(sums) = on.products_add_to() {
-            let operator = draft.gemm(names.weight_gradient, shape, layout, &[gradient, input], &[]);
-            if let Work::Gemm(gemm) = &mut operator.work {
-                gemm.accumulate = Some(sums);
-            }
-            return;
+        let (names, sums) = (self.names, on.products_add_to());
+        let writes = [(names.weight_gradient, on.bytes(self.weights()))];
+        let writes = if sums.is_some() { &[][..] } else { &writes[..] };
+        let (layout, reads) = ((Layout::WeightGradient, sums), [gradient, input]);
+        self.multiply(draft, on, names.weight_gradient, layout, &reads, writes);
+        if sums.is_none() {
+            draft.accumulate(names.accumulate, on, names.weight_gradient, self.weights());
         }
-        let weights = self.inputs * self.outputs;
-        let writes = [(names.weight_gradient, on.bytes(weights))];
-        draft.gemm(names.weight_gradient, shape, layout, &[gradient, input], &writes);
-        draft.accumulate(names.accumulate, on, names.weight_gradient, weights);
     }
 }
 
@@ -239,10 +293,8 @@ pub(super) fn forward(layers: &[Linear], draft: &mut Draft, on: &ShardedTransfor
     let operand = first.prepare(draft, on, &first.input(on), input);
     for layer in layers {
         let reads: Vec<_> = [operand].into_iter().chain(layer.weight(draft, on)).collect();
-        let shape = (1, layer.tokens(on), layer.outputs, layer.inputs);
         let writes = [(layer.names.output, layer.output_bytes(on))];
-        let kind = (layer.dtype(on), Layout::Forward);
-        draft.gemm(layer.names.product, shape, kind, &reads, &writes);
+        layer.multiply(draft, on, layer.names.product, (Layout::Forward, None), &reads, &writes);
     }
     let names = first.names;
     if on.tensor() == 1 || first.side != Side::Rows {
@@ -273,10 +325,8 @@ pub(super) fn backward(
     for (layer, &gradient) in layers.iter().zip(&operands) {
         let names = layer.names;
         let reads: Vec<_> = [gradient].into_iter().chain(layer.weight_turned(draft, on)).collect();
-        let shape = (1, layer.tokens(on), layer.inputs, layer.outputs);
-        let kind = (layer.dtype(on), Layout::InputGradient);
         let writes = [(names.input_gradient, bytes)];
-        draft.gemm(names.input_gradient, shape, kind, &reads, &writes);
+        layer.multiply(draft, on, names.input_gradient, (Layout::InputGradient, None), &reads, &writes);
         let Some(before) = sum.replace(names.input_gradient) else { continue };
         let (addends, writes) = ([before, names.input_gradient], [(names.sum, bytes)]);
         draft.stream(names.sum, StreamClass::Elementwise, (2 * bytes, bytes), &addends, &writes);

@@ -18,12 +18,13 @@ use crate::graph::Phase;
 
 use super::draft::{Draft, Issue, Name};
 use super::execution::ShardedTransformer;
+use super::linear::{Groups, Linear, Names, linear_names};
 use super::mlp::DenseMlp;
 use super::names::names;
 use super::residual::add_gradients;
 use super::router::{MAP, PROBABILITIES, Router, SCORES_GRADIENT};
-use super::{Experts, Mlp};
-use crate::graph::operator::{CollectiveKind, Group, Layout, Module, StreamClass};
+use super::{Bias, Experts, Mlp};
+use crate::graph::operator::{CollectiveKind, Group, Module, StreamClass};
 
 const ROWS: Name = Name::of("rows of permuted tokens");
 const WEIGHTS: Name = Name::of("weights of permuted tokens");
@@ -38,8 +39,8 @@ const DISPATCH_BACK: &Travel = travel_names!("tokens gradient");
 const COMBINE_BACK: &Travel = travel_names!("expert output gradient");
 const ACTIVATION: Name = Name::of("expert activation");
 const ACTIVATION_GRADIENT: Name = Name::of("expert activation gradient");
-const UP: &Grouped = grouped_names!("expert up");
-const DOWN: &Grouped = grouped_names!("expert down");
+const UP: &Names = linear_names!("expert up");
+const DOWN: &Names = linear_names!("expert down");
 const COMBINED: Name = Name::of("combined tokens");
 const OUTPUT: Name = Name::of("mixture output");
 const ROUTED_GRADIENT: Name = Name::of("routed gradient");
@@ -61,16 +62,6 @@ names! { $
     scattered: "" _ ", scattered",
 }
 
-names! { $
-    /// Names of the operators and tensors of grouped products.
-    Grouped by grouped_names;
-    product: "" _ "",
-    output: "" _ " output",
-    input_gradient: "" _ " input gradient",
-    weight_gradient: "" _ " weight gradient",
-    accumulate: "accumulate " _ " weight gradient",
-}
-
 /// The forward pass from the output of the norm; returns the name of the result.
 pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, experts: &Experts, input: Name) -> Name {
     let tokens = Tokens::of(on, experts);
@@ -81,11 +72,14 @@ pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, experts: &Expe
     tokens.router.forward(draft, on, input);
     tokens.permute(draft, on, input);
     let sorted = tokens.dispatch(draft, on, DISPATCH, true);
-    tokens.grouped(draft, on, UP, (tokens.up(), tokens.hidden), sorted);
+    tokens.up_product().forward(draft, on, sorted);
     draft.module(Module::ExpertActivation, |draft| tokens.activation(draft, on));
     draft.module(Module::ExpertDown, |draft| {
-        tokens.grouped(draft, on, DOWN, (tokens.hidden, tokens.ffn), ACTIVATION);
+        tokens.down_product().forward(draft, on, ACTIVATION);
     });
+    if on.model().bias == Bias::All {
+        tokens.add_down_bias(draft, on);
+    }
     let returned = tokens.combine(draft, on, COMBINE, DOWN.output);
     let whole = on.bytes(tokens.here * tokens.hidden);
     let traffic = (tokens.bytes_sent(on), whole);
@@ -102,6 +96,11 @@ pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, experts: &Expe
     OUTPUT
 }
 
+/// The tensor that the forward pass leaves its result in.
+pub(super) fn output(experts: &Experts) -> Name {
+    if experts.shared_ffn.is_some() { OUTPUT } else { COMBINED }
+}
+
 /// The backward pass from the gradient of the result; returns the name of the gradient of the input.
 pub(super) fn backward(
     draft: &mut Draft,
@@ -116,12 +115,19 @@ pub(super) fn backward(
     let writes = [(COMBINE_BACK.permuted, sent)];
     draft.stream(COMBINE_BACK.permute, permutation, (whole, sent), &[gradient, ROWS], &writes);
     let sorted = tokens.dispatch(draft, on, COMBINE_BACK, false);
+    if on.model().bias == Bias::All {
+        tokens.bias_gradient(draft, on, "expert down bias gradient", sorted, tokens.hidden);
+    }
     draft.module(Module::ExpertDown, |draft| {
-        tokens.grouped_backward(draft, on, DOWN, (tokens.hidden, tokens.ffn), (ACTIVATION, sorted));
+        tokens.down_product().backward(draft, on, ACTIVATION, sorted);
     });
     draft.module(Module::ExpertActivation, |draft| tokens.activation_gradient(draft, on));
+    if on.model().bias == Bias::All {
+        let up = tokens.up();
+        tokens.bias_gradient(draft, on, "expert up bias gradient", ACTIVATION_GRADIENT, up);
+    }
     let saved = tokens.sorted(DISPATCH);
-    tokens.grouped_backward(draft, on, UP, (tokens.up(), tokens.hidden), (saved, ACTIVATION_GRADIENT));
+    tokens.up_product().backward(draft, on, saved, ACTIVATION_GRADIENT);
     let returned = tokens.combine(draft, on, DISPATCH_BACK, UP.input_gradient);
     let weights = tokens.return_weights(draft);
     let reads = [returned, weights, ROWS];
@@ -329,55 +335,44 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// A product of every expert, from `inputs` to `outputs` columns.
-    fn grouped(
-        &self,
-        draft: &mut Draft,
-        on: &ShardedTransformer,
-        names: &'static Grouped,
-        (outputs, inputs): (u64, u64),
-        input: Name,
-    ) {
-        let shape = (self.local, self.rows_each(), outputs, inputs);
-        let layout = (on.execution().dtype, Layout::Forward, None);
-        let writes = [(names.output, on.bytes(self.rows() * outputs))];
-        draft.grouped(names.product, shape, layout, &[input], &writes);
+    const fn up_product(&self) -> Linear {
+        Linear::grouped(UP, self.groups(), self.hidden, self.up())
     }
 
-    fn grouped_backward(
+    const fn down_product(&self) -> Linear {
+        Linear::grouped(DOWN, self.groups(), self.ffn, self.hidden)
+    }
+
+    /// The experts of this rank with their rows.
+    const fn groups(&self) -> Groups {
+        Groups { count: self.local, rows: self.rows(), rows_each: self.rows_each() }
+    }
+
+    /// Adds the bias of its expert to each row of the result, times the weight of the row
+    /// (`_apply_bias` of Megatron-LM's `TEGroupedMLP`).
+    fn add_down_bias(&self, draft: &mut Draft, on: &ShardedTransformer) {
+        let bytes = on.bytes(self.rows() * self.hidden);
+        let reads = [DOWN.output, self.weights()];
+        draft.stream("expert down bias", StreamClass::Elementwise, (bytes, bytes), &reads, &[]);
+    }
+
+    /// Sums the rows of each expert of a gradient with a number of `columns`.
+    fn bias_gradient(
         &self,
         draft: &mut Draft,
         on: &ShardedTransformer,
-        names: &'static Grouped,
-        (outputs, inputs): (u64, u64),
-        (input, gradient): (Name, Name),
+        name: &'static str,
+        gradient: Name,
+        columns: u64,
     ) {
-        let dtype = on.execution().dtype;
-        let rows = self.rows_each();
-        let layout = (dtype, Layout::InputGradient, None);
-        let writes = [(names.input_gradient, on.bytes(self.rows() * inputs))];
-        draft.grouped(
-            names.input_gradient,
-            (self.local, rows, inputs, outputs),
-            layout,
-            &[gradient],
-            &writes,
-        );
+        let bytes = on.bytes(self.rows() * columns);
         draft.within(Phase::BackwardWeight, |draft| {
-            let shape = (self.local, outputs, inputs, rows);
-            let sums = on.products_add_to();
-            let layout = (dtype, Layout::WeightGradient, sums);
-            let weights = self.local * inputs * outputs;
-            let writes = [(names.weight_gradient, on.bytes(weights))];
-            let writes = if sums.is_some() { &[][..] } else { &writes[..] };
-            draft.grouped(names.weight_gradient, shape, layout, &[gradient, input], writes);
-            if sums.is_none() {
-                draft.accumulate(names.accumulate, on, names.weight_gradient, weights);
-            }
+            draft.stream(name, StreamClass::Reduction, (bytes, 0), &[gradient], &[]);
         });
     }
 
-    /// The activation times the weight of each row, in one kernel (`weighted_bias_swiglu_impl`).
+    /// The activation times the weight of each row, with the bias where there is one, in one kernel
+    /// (`weighted_bias_swiglu_impl`).
     fn activation(&self, draft: &mut Draft, on: &ShardedTransformer) {
         let rows = self.rows();
         let (up, down) = (on.bytes(rows * self.up()), on.bytes(rows * self.ffn));
@@ -385,6 +380,7 @@ impl<'a> Tokens<'a> {
         let name = match on.model().mlp {
             Mlp::Gelu => "weighted gelu",
             Mlp::Swiglu => "weighted swiglu",
+            Mlp::Geglu => "weighted geglu",
         };
         draft.stream(name, StreamClass::Elementwise, (up, down), &reads, &[(ACTIVATION, down)]);
     }

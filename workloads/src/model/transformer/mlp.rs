@@ -15,6 +15,7 @@ names! { $
     bias: "" _ " up bias",
     gelu: "" _ " gelu",
     swiglu: "" _ " swiglu",
+    geglu: "" _ " geglu",
     silu: "" _ " silu",
     product: "" _ " product with gate",
     gate: "" _ " gate",
@@ -22,6 +23,7 @@ names! { $
     up_gradient: "" _ " up output gradient",
     gelu_gradient: "" _ " gelu gradient",
     swiglu_gradient: "" _ " swiglu gradient",
+    geglu_gradient: "" _ " geglu gradient",
     silu_gradient: "" _ " silu gradient",
     gate_gradient: "" _ " gate gradient",
     bias_gradient: "" _ " up bias gradient",
@@ -80,6 +82,11 @@ impl DenseMlp {
         self.down(on).forward(draft, on, self.names.between.activation)
     }
 
+    /// The tensor that the forward pass leaves its result in.
+    pub(super) fn output(&self, on: &ShardedTransformer) -> Name {
+        self.down(on).result(on)
+    }
+
     /// The backward pass from the gradient of the result; returns the name of the gradient of the input.
     pub(super) fn backward(
         &self,
@@ -105,7 +112,7 @@ impl DenseMlp {
     }
 
     fn is_gated_apart(&self, on: &ShardedTransformer) -> bool {
-        on.model().mlp == Mlp::Swiglu && !on.execution().fusion.projections
+        on.model().mlp_branches() > 1 && !on.execution().fusion.projections
     }
 
     /// The tensors of the gate and of what it gates: halves of one, or two.
@@ -117,8 +124,8 @@ impl DenseMlp {
         Linear::new(self.names.down, Side::Rows, self.columns, on.hidden())
     }
 
-    /// GeLU with its bias, or the product with the gate. One kernel keeps nothing but its input; as two, SiLU leaves its
-    /// output for the product.
+    /// GeLU with its bias, or the product with the gate. One kernel keeps nothing but its input; as
+    /// two, SiLU or GeLU leaves its output for the product.
     fn activation(&self, draft: &mut Draft, on: &ShardedTransformer) {
         let MlpNames { up, between: names, .. } = self.names;
         let bytes = on.bytes(on.tokens() * self.columns);
@@ -137,12 +144,14 @@ impl DenseMlp {
                     self.names.gelu.forward(draft, up.output, names.activation, bytes);
                 }
             }
-            Mlp::Swiglu if fused => {
-                draft.stream(names.swiglu, class, (2 * bytes, bytes), &self.gated(on), &result);
+            Mlp::Swiglu | Mlp::Geglu if fused => {
+                let name = if on.model().mlp == Mlp::Geglu { names.geglu } else { names.swiglu };
+                draft.stream(name, class, (2 * bytes, bytes), &self.gated(on), &result);
             }
-            Mlp::Swiglu => {
+            Mlp::Swiglu | Mlp::Geglu => {
                 let gate = self.gated(on)[0];
-                draft.stream(names.silu, class, (bytes, bytes), &[gate], &[(names.gate, bytes)]);
+                let name = if on.model().mlp == Mlp::Geglu { names.gelu } else { names.silu };
+                draft.stream(name, class, (bytes, bytes), &[gate], &[(names.gate, bytes)]);
                 let reads = [up.output, names.gate];
                 draft.stream(names.product, class, (2 * bytes, bytes), &reads, &result);
             }
@@ -167,12 +176,12 @@ impl DenseMlp {
                     draft.stream(names.bias_gradient, StreamClass::Reduction, (bytes, 0), &reads, &[]);
                 }
             }
-            Mlp::Swiglu => self.swiglu_gradient(draft, on, gradient, bytes),
+            Mlp::Swiglu | Mlp::Geglu => self.gated_gradient(draft, on, gradient, bytes),
         }
     }
 
     /// The gradients of the gate and of what it gates: halves of one tensor, or two.
-    fn swiglu_gradient(&self, draft: &mut Draft, on: &ShardedTransformer, gradient: Name, bytes: u64) {
+    fn gated_gradient(&self, draft: &mut Draft, on: &ShardedTransformer, gradient: Name, bytes: u64) {
         let MlpNames { up, between: names, .. } = self.names;
         let (class, gated) = (StreamClass::Elementwise, self.gated(on));
         let writes = match gated.len() {
@@ -181,14 +190,18 @@ impl DenseMlp {
         };
         if on.execution().fusion.activation {
             let reads: Vec<_> = gated.iter().copied().chain([gradient]).collect();
-            draft.stream(names.swiglu_gradient, class, (3 * bytes, 2 * bytes), &reads, &writes);
+            let name =
+                if on.model().mlp == Mlp::Geglu { names.geglu_gradient } else { names.swiglu_gradient };
+            draft.stream(name, class, (3 * bytes, 2 * bytes), &reads, &writes);
             return;
         }
-        // The product's gradient fills that of what is gated and that of its other factor, from which SiLU's is made.
+        // The product's gradient fills that of what is gated and that of its other factor, from
+        // which that of the gate is made.
         let reads = [up.output, names.gate, gradient];
         let writes: Vec<_> = writes.into_iter().chain([(names.gate_gradient, bytes)]).collect();
         draft.stream(names.gate_gradient, class, (3 * bytes, 2 * bytes), &reads, &writes);
         let reads = [gated[0], names.gate_gradient, names.activation_gradient];
-        draft.stream(names.silu_gradient, class, (2 * bytes, bytes), &reads, &[]);
+        let name = if on.model().mlp == Mlp::Geglu { names.gelu_gradient } else { names.silu_gradient };
+        draft.stream(name, class, (2 * bytes, bytes), &reads, &[]);
     }
 }

@@ -1,5 +1,5 @@
-//! Decoder transformers of the GPT, Llama, Mixtral and DeepSeek families and the encoders BERT and RoBERTa, as one rank
-//! executes them.
+//! Decoder transformers of the GPT, Llama, Mixtral, DeepSeek, Qwen, Gemma and gpt-oss families and
+//! the encoders BERT and RoBERTa, as one rank executes them.
 //!
 //! ```text
 //!   Transformer        dimensions: a preset, a scenario, a Hugging Face config.json
@@ -31,6 +31,7 @@
 mod accumulate;
 mod apart;
 mod attention;
+mod cap;
 mod classes;
 mod context;
 mod cut;
@@ -55,6 +56,7 @@ mod norm;
 mod parameters;
 mod pieces;
 mod presets;
+mod query_key_norm;
 mod residual;
 mod rms;
 mod rotary;
@@ -66,6 +68,7 @@ mod softmax;
 mod split;
 mod states;
 mod update;
+mod windows;
 
 use crate::model::draft;
 
@@ -85,15 +88,17 @@ pub use execution::{
     AddedTo, AttentionKernel, Boundary, Execution, Fusion, ShardedTransformer, SoftmaxFusion, Step,
 };
 pub use experts::Experts;
-pub use hugging_face::HuggingFaceError;
+pub use hugging_face::{Configuration, HuggingFaceError};
 pub use latent::LatentAttention;
 pub use loss::CrossEntropy;
 pub use narrow::{Fp8, Scaling};
 pub use parameters::RankParameters;
 pub use presets::{PRESETS, Preset};
+pub use query_key_norm::QueryKeyNorm;
 pub use routing::{Capacity, Dealt, DrawnLoad, Load, Routing};
 pub use settings::{ExpertSettings, LatentSettings, Sequence, TransformerSettings};
 pub use shape::{Bias, LayerKind, Layers, Mlp, Norm, Positions, Transformer};
 pub use split::Split;
 pub use states::{Sharding, StateBytes, States};
 pub(crate) use update::MOMENTS;
+pub use windows::WindowForm;

@@ -13,6 +13,12 @@
 //! its `roofline_utils.py`). Delayed scaling is Transformer Engine's: the scale is from steps before, weights are cast for the first
 //! micro-batch. What ranks gather under sequence parallelism is cast before and transposed after, but for rowwise
 //! scales. A largest value of parts is agreed on among the tensor ranks.
+//!
+//! Products of experts are grouped ones in 8 bits: with delayed scales those of Transformer
+//! Engine's `GroupedLinear`, with rowwise ones torchao's `_scaled_grouped_mm`, which torchtitan's
+//! `float8` converter takes for experts; either casts rows as it does of linear layers, and neither
+//! has one scale of present values for all groups. Rows for experts are padded to multiples of 16
+//! there, which is left out.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -76,7 +82,7 @@ impl Linear {
 
     /// The weight of the forward pass in 8 bits, where it is made for it.
     pub(super) fn weight(&self, draft: &mut Draft, on: &ShardedTransformer) -> Option<Name> {
-        let (names, weights) = (self.names, self.inputs * self.outputs);
+        let (names, weights) = (self.names, self.weights());
         let half = on.bytes(weights);
         match self.scaling(on)? {
             Scaling::Delayed => return None,
@@ -96,7 +102,7 @@ impl Linear {
 
     /// The weight of the backward pass, transposed.
     pub(super) fn weight_turned(&self, draft: &mut Draft, on: &ShardedTransformer) -> Option<Name> {
-        let (names, weights) = (self.names, self.inputs * self.outputs);
+        let (names, weights) = (self.names, self.weights());
         let half = on.bytes(weights);
         let traffic = match self.scaling(on)? {
             Scaling::Delayed => return None,

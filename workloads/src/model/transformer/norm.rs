@@ -42,7 +42,7 @@ names! { $
 }
 
 impl NormNames {
-    /// Over rows of `width`. Reads the input, writes the output, and fp32 mean and deviation of every token (RMSNorm: deviation only).
+    /// Over a row of `width` for every token of the residual stream.
     pub(super) fn forward(
         &self,
         draft: &mut Draft,
@@ -50,19 +50,29 @@ impl NormNames {
         input: Name,
         width: u64,
     ) -> Name {
-        let bytes = on.bytes(on.residual_tokens() * width);
-        let statistics = statistics(on);
-        if in_operators(on) {
+        self.forward_rows(draft, on, input, Rows::of_tokens(on, width))
+    }
+
+    /// Reads the input, writes the output, and fp32 mean and deviation of every row (RMSNorm:
+    /// deviation only).
+    pub(super) fn forward_rows(
+        &self,
+        draft: &mut Draft,
+        on: &ShardedTransformer,
+        input: Name,
+        rows: Rows,
+    ) -> Name {
+        let (bytes, statistics) = (rows.bytes(on), rows.statistics(on));
+        if rows.in_operators(on) {
             self.forward_in_operators(draft, on, input, (bytes, statistics));
             return self.output;
         }
         let writes = [(self.output, bytes), (self.statistics, statistics)];
-        draft.walk(self.norm, rows(on), (bytes, bytes + statistics), &[input], &writes);
+        draft.walk(self.norm, rows.walked(on), (bytes, bytes + statistics), &[input], &writes);
         self.output
     }
 
-    /// A pass over input and output gradient for the gradients of the weights, and one for that of the input. Both are
-    /// one function of the autograd graph, so that neither waits for the weight gradients of linear layers.
+    /// The backward pass of [`Self::forward`].
     pub(super) fn backward(
         &self,
         draft: &mut Draft,
@@ -71,38 +81,73 @@ impl NormNames {
         gradient: Name,
         width: u64,
     ) -> Name {
-        let bytes = on.bytes(on.residual_tokens() * width);
-        if in_operators(on) {
-            self.backward_in_operators(draft, on, gradient, (bytes, statistics(on)));
+        self.backward_rows(draft, on, input, gradient, Rows::of_tokens(on, width))
+    }
+
+    /// A pass over input and output gradient for the gradients of the weights, and one for that of
+    /// the input. Both are one function of the autograd graph, so that neither waits for the weight
+    /// gradients of linear layers.
+    pub(super) fn backward_rows(
+        &self,
+        draft: &mut Draft,
+        on: &ShardedTransformer,
+        input: Name,
+        gradient: Name,
+        rows: Rows,
+    ) -> Name {
+        let (bytes, statistics) = (rows.bytes(on), rows.statistics(on));
+        if rows.in_operators(on) {
+            self.backward_in_operators(draft, on, gradient, (bytes, statistics));
             return self.input_gradient;
         }
-        let read = 2 * bytes + statistics(on);
+        let read = 2 * bytes + statistics;
         let reads = [input, self.statistics, gradient];
-        draft.stream(self.weight_gradient, StreamClass::Reduction, (read, 0), &reads, &[]);
-        draft.walk(self.input_gradient, rows(on), (read, bytes), &reads, &[(self.input_gradient, bytes)]);
+        if rows.weighted {
+            draft.stream(self.weight_gradient, StreamClass::Reduction, (read, 0), &reads, &[]);
+        }
+        let writes = [(self.input_gradient, bytes)];
+        draft.walk(self.input_gradient, rows.walked(on), (read, bytes), &reads, &writes);
         self.input_gradient
     }
 }
 
-/// Whether it is more than one kernel; LayerNorm is one everywhere.
-fn in_operators(on: &ShardedTransformer) -> bool {
-    on.model().norm == Norm::Rms && !on.execution().fusion.norm
+/// Rows that a norm goes over.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    pub(super) count: u64,
+    pub(super) width: u64,
+    /// The norm has a weight for each column.
+    pub(super) weighted: bool,
 }
 
-/// A row for every token.
-const fn rows(on: &ShardedTransformer) -> (StreamClass, u64) {
-    let class = match on.model().norm {
-        Norm::Layer => StreamClass::LayerNorm,
-        Norm::Rms => StreamClass::RmsNorm,
-    };
-    (class, on.residual_tokens())
-}
+impl Rows {
+    const fn of_tokens(on: &ShardedTransformer, width: u64) -> Self {
+        Self { count: on.residual_tokens(), width, weighted: true }
+    }
 
-/// Bytes of the statistics of all tokens.
-const fn statistics(on: &ShardedTransformer) -> u64 {
-    let each = match on.model().norm {
-        Norm::Layer => 8,
-        Norm::Rms => 4,
-    };
-    on.residual_tokens() * each
+    const fn bytes(self, on: &ShardedTransformer) -> u64 {
+        on.bytes(self.count * self.width)
+    }
+
+    /// Bytes of the statistics of all rows.
+    const fn statistics(self, on: &ShardedTransformer) -> u64 {
+        let each = match on.model().norm {
+            Norm::Layer => 8,
+            Norm::Rms => 4,
+        };
+        self.count * each
+    }
+
+    /// Whether the norm is more than one kernel; LayerNorm is one everywhere.
+    fn in_operators(self, on: &ShardedTransformer) -> bool {
+        self.weighted && on.model().norm == Norm::Rms && !on.execution().fusion.norm
+    }
+
+    const fn walked(self, on: &ShardedTransformer) -> (StreamClass, u64) {
+        let class = match on.model().norm {
+            Norm::Layer => StreamClass::LayerNorm,
+            Norm::Rms => StreamClass::RmsNorm,
+        };
+        (class, self.count)
+    }
 }

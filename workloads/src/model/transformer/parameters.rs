@@ -57,7 +57,7 @@ impl Transformer {
     /// Those of all layers if those with experts had so many.
     fn all_layers(&self, experts: u32) -> u64 {
         let kinds: Layers = (0..self.layers).map(|layer| self.layer_kind(layer)).collect();
-        let of_expert = self.experts.as_ref().map_or(0, |experts| self.expert_parameters(experts));
+        let of_expert = self.experts.as_ref().map_or(0, |experts| self.expert_share(experts, 1));
         let mixture = self.layer_share(1, true) + u64::from(experts) * of_expert;
         u64::from(kinds.dense) * self.layer_share(1, false) + u64::from(kinds.experts) * mixture
     }
@@ -86,22 +86,34 @@ impl Transformer {
             Bias::Qkv => qkv,
             Bias::All => qkv + up,
         };
-        (weights + biases) / tensor + self.layer_replicated(mixture)
+        let sinks = if self.sinks { u64::from(self.heads) } else { 0 };
+        (weights + biases + sinks) / tensor + self.layer_replicated(mixture)
     }
 
-    /// Those of a layer that every tensor rank holds: two norms, the biases of the layers split by rows, the router, what
+    /// Those of a layer that every tensor rank holds: norms, the biases of the layers split by
+    /// rows, the router, what
     /// latent vectors come from and their norms.
     fn layer_replicated(&self, mixture: bool) -> u64 {
         let hidden = u64::from(self.hidden);
-        let biases = if self.bias == Bias::All { 2 * hidden } else { 0 };
-        let router = self.experts.as_ref().filter(|_| mixture).map_or(0, |experts| u64::from(experts.count));
+        let experts = self.experts.as_ref().filter(|_| mixture);
+        let router = experts.map_or(0, |experts| u64::from(experts.count));
+        let biases = match experts {
+            _ if self.bias != Bias::All => 0,
+            None => 2 * hidden,
+            Some(experts) => hidden + experts.shared_ffn.map_or(0, |_| hidden) + router,
+        };
         let latent = self.latent.as_ref().map_or(0, |latent| latent.replicated(hidden));
-        2 * self.norm_parameters() + biases + hidden * router + latent
+        let of_heads = self.query_key_norm.map_or(0, |norm| norm.parameters(self.head_dim.into()));
+        let norms = if self.post_norms { 4 } else { 2 };
+        norms * self.norm_parameters() + of_heads + biases + hidden * router + latent
     }
 
-    /// Those of an expert.
-    fn expert_parameters(&self, experts: &Experts) -> u64 {
-        (self.mlp_branches() + 1) * u64::from(self.hidden) * u64::from(experts.ffn)
+    /// Those of an expert on each of `tensor` ranks, of which each adds the bias of the result.
+    fn expert_share(&self, experts: &Experts, tensor: u64) -> u64 {
+        let (hidden, ffn, branches) =
+            (u64::from(self.hidden), u64::from(experts.ffn) / tensor, self.mlp_branches());
+        let biases = if self.bias == Bias::All { branches * ffn + hidden } else { 0 };
+        (branches + 1) * hidden * ffn + biases
     }
 
     /// Those of latent attention that tensor ranks share: from latent vectors to heads, and back to the residual stream.
@@ -149,7 +161,7 @@ impl Transformer {
     pub(super) fn position_parameters(&self) -> u64 {
         match self.positions {
             Positions::Learned => u64::from(self.max_positions) * u64::from(self.hidden),
-            Positions::Rotary | Positions::Alibi => 0,
+            Positions::Rotary | Positions::Alibi | Positions::None => 0,
         }
     }
 }
@@ -169,7 +181,7 @@ impl ShardedTransformer {
         let output_biases = if_(last, model.output_biases(self.vocabulary_share()));
         let expert_ranks = u64::from(self.execution().split.expert);
         let of_mixture = model.experts.as_ref().map_or(0, |experts| {
-            u64::from(experts.count) / expert_ranks * (model.expert_parameters(experts) / self.tensor())
+            u64::from(experts.count) / expert_ranks * model.expert_share(experts, self.tensor())
         });
         let shared = dense * model.layer_share(self.tensor(), false)
             + mixtures * model.layer_share(self.tensor(), true);

@@ -4,7 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::routing::{Capacity, Load, Routing};
-use super::{Bias, Encoder, Experts, LatentAttention, Mlp, Norm, Positions, Transformer};
+use super::{
+    Bias, Encoder, Experts, LatentAttention, Mlp, Norm, Positions, QueryKeyNorm, Transformer, WindowForm,
+};
 use hw_models::settings::{Count, Share};
 
 /// A decoder transformer, or with `encoder` an encoder. Dimensions that are written take the place of those of the preset or the `config.json`; without
@@ -54,8 +56,31 @@ pub struct TransformerSettings {
     pub dropout: Option<bool>,
     /// Whether attention and MLP both start from the input of the layer, as in GPT-NeoX.
     pub parallel_residual: Option<bool>,
-    /// Tokens that attention looks back at; all when absent.
+    /// Keys that a query of a layer with a window sees, its own among them; all when absent.
+    #[schemars(extend("examples" = [4096]))]
     pub window: Option<Sequence>,
+    /// Form of the windows; `sliding` when absent.
+    pub window_form: Option<WindowForm>,
+    /// Every how many layers one sees all keys, the last of them, where the others have a window: 2
+    /// in Gemma 2, 6 in Gemma 3. All have a window when absent.
+    #[schemars(extend("examples" = [6]))]
+    pub global_every: Option<Count<1, 4_096>>,
+    /// Whether positions enter layers that see all keys, too; not so in Llama 4.
+    pub global_positions: Option<bool>,
+    /// Norm of each head of queries and keys; none when absent.
+    pub query_key_norm: Option<QueryKeyNorm>,
+    /// Whether each head has a learned score that takes its part in the softmax and has no value,
+    /// as in gpt-oss.
+    pub sinks: Option<bool>,
+    /// Whether attention and MLP end with a norm, too, as in Gemma 2 and 3.
+    pub post_norms: Option<bool>,
+    /// Whether the embedding is multiplied by a number, as in Gemma.
+    pub scaled_embedding: Option<bool>,
+    /// Whether attention scores go through a tanh, as in Gemma 2. Kernels of
+    /// `software.attention: flash` and `flash3` take it.
+    pub score_cap: Option<bool>,
+    /// Whether logits go through a tanh, as in Gemma 2.
+    pub logit_cap: Option<bool>,
     /// A mixture of experts in place of the MLP; `ffn` is that of the layers before the first with experts.
     pub experts: Option<ExpertSettings>,
     /// Queries, keys and values of all heads come from two narrow vectors of a token (multi-head latent attention);
@@ -66,6 +91,9 @@ pub struct TransformerSettings {
     /// Classes that the encoder tells sequences apart by, from their first tokens; without it, it restores masked words.
     #[schemars(extend("examples" = [2]))]
     pub classes: Option<Count<1, 1_048_576>>,
+    /// What of the `config.json` is not modelled, in words.
+    #[serde(skip)]
+    pub not_modelled: Vec<String>,
 }
 
 /// A mixture of experts: a router sends each token to a few of them. `count`, `top_k` and `ffn` are needed.
@@ -86,6 +114,9 @@ pub struct ExpertSettings {
     pub shared_ffn: Option<Count<1, 4_194_304>>,
     /// Layers before the first with experts; none when absent.
     pub dense_layers: Option<Count<0, 4_095>>,
+    /// Every how many layers one has experts, the last of them; all when absent.
+    #[schemars(extend("examples" = [2]))]
+    pub every: Option<Count<1, 4_096>>,
     /// Most rows of an expert, over the even share: what is more is dropped. None when absent.
     #[schemars(extend("examples" = [1.25]))]
     pub capacity_factor: Option<Share>,
@@ -142,6 +173,15 @@ impl TransformerSettings {
             dropout: self.dropout.unwrap_or(gpt.dropout),
             parallel_residual: self.parallel_residual.unwrap_or(gpt.parallel_residual),
             window: number(self.window),
+            window_form: self.window_form.unwrap_or_default(),
+            global_every: number(self.global_every),
+            global_positions: self.global_positions != Some(false),
+            query_key_norm: self.query_key_norm,
+            sinks: self.sinks == Some(true),
+            post_norms: self.post_norms == Some(true),
+            scaled_embedding: self.scaled_embedding == Some(true),
+            score_cap: self.score_cap == Some(true),
+            logit_cap: self.logit_cap == Some(true),
             experts: self.experts.as_ref().map(ExpertSettings::dimensions),
             latent: self.latent.as_ref().map(LatentSettings::dimensions),
             encoder: self.encoder,
@@ -160,6 +200,7 @@ impl ExpertSettings {
             ffn: given(self.ffn),
             shared_ffn: number(self.shared_ffn),
             dense_layers: given(self.dense_layers),
+            every: number(self.every).unwrap_or(1),
             routing: Routing {
                 load: self.load.unwrap_or_default(),
                 capacity: self.capacity_factor.map(|factor| Capacity { factor: factor.billionths(), pad }),

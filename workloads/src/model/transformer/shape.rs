@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
 
-use super::{Encoder, Experts, LatentAttention, TransformerSettings};
+use super::{Encoder, Experts, LatentAttention, QueryKeyNorm, TransformerSettings, WindowForm};
 
 /// A decoder or encoder transformer. In files `kv_heads`, `head_dim` and `ffn` may be left out (`heads`, `hidden / heads` and
 /// `4 hidden`), and what is not a number is that of GPT-2 and GPT-3.
@@ -42,8 +42,37 @@ pub struct Transformer {
     pub dropout: bool,
     /// Attention and MLP both start from the input of the layer (GPT-NeoX) rather than one after the other.
     pub parallel_residual: bool,
-    /// Tokens that attention looks back at; none: all.
+    /// Keys that a query of a layer with a window sees, its own among them. `None`: all in every
+    /// layer.
     pub window: Option<u32>,
+    /// Form of the windows.
+    #[serde(skip_serializing_if = "WindowForm::is_sliding")]
+    pub window_form: WindowForm,
+    /// Every how many layers one sees all keys, the last of them, where the others have a window.
+    /// `None`: all have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub global_every: Option<u32>,
+    /// Positions enter layers that see all keys, too; not so in Llama 4.
+    #[serde(skip_serializing_if = "is_true")]
+    pub global_positions: bool,
+    /// Norm of each head of queries and keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query_key_norm: Option<QueryKeyNorm>,
+    /// Each head has a learned score that takes its part in the softmax and has no value (gpt-oss).
+    #[serde(skip_serializing_if = "is_false")]
+    pub sinks: bool,
+    /// Attention and MLP end with a norm, too (Gemma 2 and 3).
+    #[serde(skip_serializing_if = "is_false")]
+    pub post_norms: bool,
+    /// The embedding is multiplied by a number (Gemma).
+    #[serde(skip_serializing_if = "is_false")]
+    pub scaled_embedding: bool,
+    /// Attention scores go through a tanh (Gemma 2).
+    #[serde(skip_serializing_if = "is_false")]
+    pub score_cap: bool,
+    /// Logits go through a tanh (Gemma 2).
+    #[serde(skip_serializing_if = "is_false")]
+    pub logit_cap: bool,
     /// Layers whose MLP is a mixture of experts, where there are such; `ffn` is that of the others.
     pub experts: Option<Experts>,
     /// Queries, keys and values come from a latent vector, where they do; `head_dim` is without their rotated part.
@@ -109,6 +138,8 @@ pub enum Mlp {
     Gelu,
     /// Three matrices: SiLU of one product gates another.
     Swiglu,
+    /// Three matrices: GeLU of one product gates another (Gemma).
+    Geglu,
 }
 
 /// Which linear layers have a bias.
@@ -133,6 +164,8 @@ pub enum Positions {
     Rotary,
     /// Added to the attention scores (ALiBi).
     Alibi,
+    /// Not at all.
+    None,
 }
 
 /// Largest layers, width, ..., so that every size and every sum of sizes stays below 2^63.
@@ -169,6 +202,15 @@ impl Transformer {
             dropout: true,
             parallel_residual: false,
             window: None,
+            window_form: WindowForm::Sliding,
+            global_every: None,
+            global_positions: true,
+            query_key_norm: None,
+            sinks: false,
+            post_norms: false,
+            scaled_embedding: false,
+            score_cap: false,
+            logit_cap: false,
             experts: None,
             latent: None,
             encoder: None,
@@ -222,8 +264,14 @@ impl Transformer {
             );
             wrong("window", problem);
         }
-        if self.experts.is_some() && self.bias == Bias::All {
-            wrong("bias", "experts are computed without biases: use `none` or `qkv`".to_owned());
+        self.validate_windows(&mut wrong);
+        if self.query_key_norm.is_some() && self.latent.is_some() {
+            let problem = "latent vectors have norms of their own: leave one of them out";
+            wrong("query_key_norm", problem.to_owned());
+        }
+        if self.post_norms && self.parallel_residual {
+            let problem = "attention and MLP that both start from the input have one norm each: leave it out";
+            wrong("post_norms", problem.to_owned());
         }
         if let Some(experts) = &self.experts {
             experts.validate(self.layers, &mut wrong);
@@ -249,7 +297,7 @@ impl Transformer {
     /// What the MLP of a layer is, counted from 0.
     pub fn layer_kind(&self, layer: u32) -> LayerKind {
         match &self.experts {
-            Some(experts) if layer >= experts.dense_layers => LayerKind::Experts,
+            Some(experts) if experts.are_in(layer) => LayerKind::Experts,
             _ => LayerKind::Dense,
         }
     }
@@ -280,9 +328,17 @@ impl Transformer {
     pub const fn mlp_branches(&self) -> u64 {
         match self.mlp {
             Mlp::Gelu => 1,
-            Mlp::Swiglu => 2,
+            Mlp::Swiglu | Mlp::Geglu => 2,
         }
     }
+}
+
+fn is_true(flag: &bool) -> bool {
+    *flag
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// Checks extents against their largest values.

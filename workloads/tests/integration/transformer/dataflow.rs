@@ -12,6 +12,7 @@ use workloads::model::transformer::{
 use workloads::passes::fusion::fused;
 use workloads::passes::recompute::{Mode, recomputed};
 
+use super::configurations::{self, config};
 use super::{flash, materialised, preset, ranks, shard};
 
 /// Models and ways to execute them that differ in every choice.
@@ -113,6 +114,27 @@ fn cases() -> Vec<(Transformer, Execution)> {
     let experts = Experts { routing, ..preset("mixtral-8x7b").experts.unwrap() };
     let model = Transformer { experts: Some(experts), ..preset("mixtral-8x7b") };
     cases.push((model, flash(2, 512, Split { expert: 4, ..ranks(2, true) })));
+    // Windows, norms of heads and behind branches, caps, sinks, biases of experts.
+    for text in [
+        config!("qwen3-30b-a3b"),
+        config!("gemma-2-9b"),
+        config!("gemma-3-1b"),
+        config!("gpt-oss-20b"),
+        config!("llama-4-scout"),
+    ] {
+        let of_file = configurations::model(text);
+        let divisible = Transformer { kv_heads: of_file.kv_heads.max(4), ..of_file };
+        for split in [ranks(1, false), ranks(4, true), Split { context: 2, ..ranks(2, true) }] {
+            for fusion in [Fusion::ALL, Fusion::TORCHTITAN, in_operators] {
+                let flash = Execution { fusion, ..flash(2, 16_384, split.clone()) };
+                if split.context == 1 {
+                    let materialised = Execution { fusion, ..materialised(2, 512, split.clone()) };
+                    cases.push((divisible.clone(), materialised));
+                }
+                cases.push((divisible.clone(), flash));
+            }
+        }
+    }
     // With scores in memory.
     cases.push((preset("deepseek-v3"), materialised(2, 512, ranks(4, true))));
     let direct = LatentAttention { query_rank: None, ..preset("deepseek-v2").latent.unwrap() };
@@ -152,7 +174,9 @@ fn every_tensor_is_written_once_and_before_it_is_read() {
         let recomputes = [Mode::None, Mode::Selective, Mode::Full, Mode::FullEarlyStop, Mode::Operators];
         let layers = recomputes.map(|recompute| recomputed(&sharded.layer(), recompute));
         let mixtures = recomputes.map(|recompute| recomputed(&sharded.expert_layer(), recompute));
-        let blocks = layers.into_iter().chain(mixtures).chain([sharded.embedding(), sharded.head()]);
+        let last = recomputes.map(|recompute| recomputed(&sharded.layer_at(model.layers - 1), recompute));
+        let blocks =
+            layers.into_iter().chain(mixtures).chain(last).chain([sharded.embedding(), sharded.head()]);
         for block in &blocks.flat_map(|block| [fused(&block), block]).collect::<Vec<_>>() {
             run(block, &block.forward, [block.input]);
             run(block, &block.backward, saved(block));
@@ -168,8 +192,9 @@ fn every_tensor_is_written_once_and_before_it_is_read() {
 fn every_tensor_is_read_but_results() {
     for (model, execution) in cases() {
         let sharded = shard(&model, &execution);
-        let layers = [sharded.layer(), sharded.expert_layer()];
-        let blocks = layers.into_iter().chain([sharded.embedding(), sharded.head()]);
+        let layers = [0, 3, model.layers - 1].map(|layer| sharded.layer_at(layer));
+        let layers = layers.into_iter().chain([sharded.layer(), sharded.expert_layer()]);
+        let blocks = layers.chain([sharded.embedding(), sharded.head()]);
         for block in blocks.flat_map(|block| [fused(&block), block]) {
             let all = || block.forward.iter().chain(&block.backward);
             let read: BTreeSet<_> = all().flat_map(|op| &op.reads).copied().collect();
@@ -183,6 +208,7 @@ fn every_tensor_is_read_but_results() {
                     "input gradient",
                     "embedding",
                     "word embedding",
+                    "scaled word embedding",
                     "final norm input gradient",
                     "head dense input gradient",
                     "sequence gradient",

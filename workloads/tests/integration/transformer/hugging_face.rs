@@ -1,11 +1,12 @@
 //! Dimensions from `config.json`.
 
-use workloads::model::transformer::{Bias, Positions, Transformer};
+use workloads::model::transformer::{Bias, Configuration, Positions, Transformer};
 
 use super::preset;
 
 fn read(text: &str) -> Result<Transformer, String> {
-    Transformer::from_hugging_face(text.as_bytes()).map_err(|error| error.to_string())
+    let read = Configuration::from_hugging_face(text.as_bytes());
+    read.map(|read| read.model).map_err(|error| error.to_string())
 }
 
 /// The published files, less what says nothing of the shape.
@@ -93,7 +94,8 @@ fn architectures_say_what_an_encoder_ends_in() {
 
 #[test]
 fn an_unknown_architecture_names_the_known_ones() {
-    let supported = "supported are bert, deepseek_v2, deepseek_v3, gpt2, gpt_neox, llama, mistral, mixtral, mpt, qwen2, roberta";
+    let supported = "supported are bert, deepseek_v2, deepseek_v3, gemma2, gemma3, gemma3_text, gpt2, gpt_neox, gpt_oss, llama, llama4, \
+                     llama4_text, mistral, mixtral, mpt, phi3, qwen2, qwen3, qwen3_moe, roberta";
     assert_eq!(
         read(r#"{ "model_type": "mamba" }"#),
         Err(format!("config.json: `model_type` is `mamba`; {supported}"))
@@ -150,7 +152,7 @@ fn what_is_no_configuration_is_an_error() {
     for text in ["", "[]", "{", "null", "{\"model_type\":", "\u{feff}{}"] {
         assert!(read(text).is_err(), "{text}");
     }
-    assert!(Transformer::from_hugging_face(&[0xff, 0xfe][..]).is_err());
+    assert!(Configuration::from_hugging_face(&[0xff, 0xfe][..]).is_err());
     assert!(read(&"[".repeat(100_000)).is_err());
     assert!(read(&" ".repeat(2 << 20)).unwrap_err().contains("longer than"));
 }
@@ -162,10 +164,13 @@ fn choices_of_an_architecture_are_read() {
     assert_eq!(changed(GPT2, "\"n_ctx\": 1024", "\"n_inner\": 1000").ffn, 1_000);
     assert_eq!(changed(MPT, "\"alibi\": true", "\"alibi\": false").positions, Positions::Learned);
     assert_eq!(changed(MPT, "\"no_bias\": true", "\"no_bias\": false").bias, Bias::All);
-    assert_eq!(
-        changed(QWEN2, "\"use_sliding_window\": false", "\"use_sliding_window\": true").window,
-        Some(131_072)
-    );
+    // Of layers from `max_window_layers` on, none of 28.
+    let windowed = QWEN2.replace("\"use_sliding_window\": false", "\"use_sliding_window\": true");
+    assert_eq!(changed(&windowed, "", "").window, None);
+    let all = "\"max_window_layers\": 0";
+    assert_eq!(changed(&windowed, "\"max_window_layers\": 28", all).window, Some(131_072));
+    let some = windowed.replace("\"max_window_layers\": 28", "\"max_window_layers\": 14");
+    assert!(read(&some).unwrap_err().contains("`max_window_layers` must be 0 or all 28 layers, not 14"));
     assert_eq!(changed(LLAMA_3, "\"rope_scaling\": null", "\"head_dim\": 64").head_dim, 64);
     assert!(
         !changed(NEOX, "\"use_parallel_residual\": true", "\"use_parallel_residual\": false")

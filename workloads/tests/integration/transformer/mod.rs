@@ -4,6 +4,7 @@ mod alive;
 mod classes;
 mod collectives;
 mod compiled;
+mod configurations;
 mod context;
 mod dataflow;
 mod embedding;
@@ -22,6 +23,7 @@ mod softmax;
 mod splits;
 mod torchtitan;
 mod update;
+mod windows;
 
 use indexmap::IndexMap;
 use workloads::model::transformer::{

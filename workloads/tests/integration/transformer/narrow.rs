@@ -140,3 +140,38 @@ fn what_is_not_computed_in_8_bits_is_refused() {
     assert_eq!(refused("mixtral-8x7b", &fp8(Scaling::Tensorwise, false)), ["fp8"]);
     assert_eq!(refused("llama-3-8b", &fp8(Scaling::Rowwise, true)), ["fp8"]);
 }
+
+/// Products of experts cast rows as linear layers do; Transformer Engine has cast their weights
+/// once a step.
+#[test]
+fn experts_multiply_in_8_bits() {
+    let mixtral = preset("mixtral-8x7b");
+    let rows = TOKENS * 2;
+    let weights = 8 * 3 * 4_096 * 14_336;
+    let router = 4_096 * 8;
+    for (scaling, each, of_weights) in [(Scaling::Rowwise, 8, 3 + 7), (Scaling::Delayed, 4, 0)] {
+        let block = |fp8| shard(&mixtral, &execution(Split::NONE, fp8)).expert_layer();
+        let block = block(Some(Fp8 { scaling, gathers: false }));
+        let grouped: Vec<Dtype> = block
+            .forward
+            .iter()
+            .chain(&block.backward)
+            .filter_map(
+                |op| if let Work::Grouped(grouped) = op.work { Some(grouped.groups.dtype) } else { None },
+            )
+            .collect();
+        assert_eq!(grouped, [Dtype::Fp8; 6]);
+        let of_experts = |operators: &[Operator]| {
+            let named = operators.iter().filter(|op| op.name.contains("expert")).cloned();
+            cast(&named.collect::<Vec<_>>())
+        };
+        let columns = 4_096 + 14_336 + 28_672 + 4_096;
+        let moved = of_experts(&block.forward) + of_experts(&block.backward);
+        assert_eq!(moved, each * rows * columns + of_weights * weights, "{scaling:?}");
+        let in_16 = block.forward.iter().filter(|op| op.name.contains("router")).all(|op| match op.work {
+            Work::Gemm(gemm) => gemm.dtype == Dtype::Bf16 && gemm.n * gemm.k == router,
+            _ => true,
+        });
+        assert!(in_16);
+    }
+}

@@ -104,9 +104,8 @@ fn sequences_must_fit() {
         problems(&gpt, &materialised(1, 4_096, ranks(4, true)))[0]
             .starts_with("sequence: 4096 tokens are more than the 2048")
     );
-    assert!(
-        problems(&preset("mistral-7b"), &flash(1, 8_192, ranks(4, true)))[0].contains("use at most 4096")
-    );
+    // Sequences longer than the window of every layer.
+    assert!(ShardedTransformer::new(&preset("mistral-7b"), &flash(1, 8_192, ranks(4, true))).is_ok());
 }
 
 #[test]

@@ -92,6 +92,7 @@ fn attention(gpu: &CudaFacts, quick: bool) -> Vec<Task> {
             head_dim,
             value_dim,
             causal,
+            window: None,
             dtype,
         })
     };
