@@ -55,6 +55,7 @@ impl BestPlan<'_> {
   minimise: step_time
   keep: 10
   gap: 1 %
+  budget: 2 min   # then the best so far; without it until the gap is proven
 ",
             head = self.head("Best plan of", &model, &training)?,
         ))

@@ -111,7 +111,8 @@ impl Drop for Lines {
     }
 }
 
-/// The first Ctrl-C lets the runs under way end, the second does not wait for them.
+/// The first Ctrl-C lets the runs under way end, the second does not wait for them. Schedulers of
+/// clusters and terminals that close end things by SIGTERM and SIGHUP, which do the same.
 pub(super) fn catch_interrupts() {
     let handler = || {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {

@@ -39,6 +39,7 @@ mod uncertainty;
 mod virtualised;
 mod words;
 
+use indexmap::IndexMap;
 use reports::summary::{RunSummary, Summary};
 use thiserror::Error;
 
@@ -138,13 +139,21 @@ pub enum Refusal {
         reason: String,
     },
     /// A mistake in foretrain.
-    #[error("variant `{variant}` could not be simulated, which is a bug in foretrain: {reason}")]
+    #[error("variant `{variant}`{} could not be simulated, which is a bug in foretrain: {reason}", at(point))]
     Broken {
         /// The variant.
         variant: String,
+        /// The point of the sweep or the settings of the plan, by path.
+        point: IndexMap<String, String>,
         /// What went wrong.
         reason: String,
     },
+}
+
+/// ` with a.b=1, c=2`, as `--set` takes them; empty without sweep.
+fn at(point: &IndexMap<String, String>) -> String {
+    let settings: Vec<String> = point.iter().map(|(path, value)| format!("{path}={value}")).collect();
+    if settings.is_empty() { String::new() } else { format!(" with {}", settings.join(", ")) }
 }
 
 fn nothing_runs(reasons: &[Reason]) -> String {

@@ -101,7 +101,7 @@ fn run(
         Ok(resolved) => resolved.scenario,
         Err(infeasible) => return Ok(ended(Arc::new(failure::infeasible(infeasible.reason)))),
     };
-    let broken = |reason| Refusal::Broken { variant: variant.to_owned(), reason };
+    let broken = |reason| Refusal::Broken { variant: variant.to_owned(), point: point.values(), reason };
     Ok(ended(outcomes.of(&scenario).map_err(broken)?))
 }
 
@@ -121,11 +121,13 @@ pub(super) fn simulated_at(
     point: &Point,
     seed: u64,
 ) -> Result<RunSummary, Refusal> {
-    let outcome = match experiment.resolve(variant, point) {
-        Ok(resolved) => outcome(&resolved.scenario, seed, Drawn::No)
-            .map_err(|reason| Refusal::Broken { variant: variant.to_owned(), reason })?,
-        Err(infeasible) => failure::infeasible(infeasible.reason),
-    };
+    let outcome =
+        match experiment.resolve(variant, point) {
+            Ok(resolved) => outcome(&resolved.scenario, seed, Drawn::No).map_err(|reason| {
+                Refusal::Broken { variant: variant.to_owned(), point: point.values(), reason }
+            })?,
+            Err(infeasible) => failure::infeasible(infeasible.reason),
+        };
     Ok(RunSummary { variant: variant.to_owned(), point: point.values(), ..outcome })
 }
 

@@ -65,24 +65,25 @@ fn rebuilt(
     let Ok(resolved) = experiment.resolve(&run.variant, point) else { return Ok(()) };
     let scenario = &resolved.scenario;
     if let Some(trace) = scenario.model.trace() {
-        return replayed::draw(trace, run)
-            .map_err(|reason| Refusal::Broken { variant: run.variant.clone(), reason });
+        return replayed::draw(trace, run).map_err(|reason| broken(run, reason));
     }
     if scenario.model.program().is_some() {
-        return programmed::draw(scenario, options.seed, run)
-            .map_err(|reason| Refusal::Broken { variant: run.variant.clone(), reason });
+        return programmed::draw(scenario, options.seed, run).map_err(|reason| broken(run, reason));
     }
     if is_too_long(scenario, run) {
         return Ok(());
     }
-    let broken = |reason| Refusal::Broken { variant: run.variant.clone(), reason };
-    let scenario = one::levelled(scenario, options.seed).map_err(broken)?;
-    let Decided { ref scenario, tried, .. } = choice::decided(&scenario, options.seed).map_err(broken)?;
+    let refused = |reason| broken(run, reason);
+    let scenario = one::levelled(scenario, options.seed).map_err(refused)?;
+    let Decided { ref scenario, tried, .. } = choice::decided(&scenario, options.seed).map_err(refused)?;
     let plan = tried.map(|ran| Ok(ran.prepared));
     let plan = plan.unwrap_or_else(|| one::drawable(scenario, options.seed));
     let Ok(Prepared { built, .. }) = plan else { return Ok(()) };
-    draw(&Simulation::of(scenario, &built, options.seed), run)
-        .map_err(|reason| Refusal::Broken { variant: run.variant.clone(), reason })
+    draw(&Simulation::of(scenario, &built, options.seed), run).map_err(|reason| broken(run, reason))
+}
+
+fn broken(run: &RunSummary, reason: String) -> Refusal {
+    Refusal::Broken { variant: run.variant.clone(), point: run.point.clone(), reason }
 }
 
 /// Whether a run has too many activities to be drawn, which it then says. What the allocator refuses was not simulated.

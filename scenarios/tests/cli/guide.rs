@@ -85,6 +85,7 @@ fn run(sandbox: &Sandbox, line: &str) -> Answer {
     let path = std::env::join_paths([binary, "/usr/bin".into(), "/bin".into()]).expect("a path");
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{{ {line}\n}} 2>&1")]).current_dir(sandbox.path(".")).env("PATH", path);
+    shell.env("LC_ALL", "C.UTF-8");
     Answer::of(shell.output().expect("a shell"))
 }
 

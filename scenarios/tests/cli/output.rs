@@ -113,11 +113,17 @@ fn a_full_disk_is_told() {
     assert!(answer.err.starts_with("error: cannot write to standard output: "), "{}", answer.err);
 }
 
+/// Ctrl-C, and what Slurm, Kubernetes and closed terminals send.
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_the_run_and_leaves_whole_results_or_none() {
+    ["INT", "TERM", "HUP"].into_iter().for_each(interrupted_by);
+}
+
+#[cfg(unix)]
+fn interrupted_by(signal: &str) {
     let sweep = "sweep: { training.micro_batches: { from: 2001, to: 6000, steps: 4000 } }\n";
-    let sandbox = Sandbox::with_pipeline("interrupt", sweep);
+    let sandbox = Sandbox::with_pipeline(&format!("interrupt-{signal}"), sweep);
     let command = "run small.yaml --jobs 1 --variant 1f1b";
     let child =
         sandbox.command(command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -126,11 +132,11 @@ fn an_interrupt_ends_the_run_and_leaves_whole_results_or_none() {
     while !staged.exists() {
         std::thread::yield_now();
     }
-    let kill = format!("kill -INT {}", child.id());
+    let kill = format!("kill -{signal} {}", child.id());
     assert!(std::process::Command::new("sh").args(["-c", &kill]).status().expect("a shell").success());
     let answer = Answer::of(child.wait_with_output().expect("it ends"));
-    assert_eq!(answer.exit, 130, "{}", answer.err);
-    assert!(answer.err.contains("interrupted"), "{}", answer.err);
+    assert_eq!(answer.exit, 130, "{signal}: {}", answer.err);
+    assert!(answer.err.contains("interrupted"), "{signal}: {}", answer.err);
     for name in sandbox.names("out") {
         match name.as_str() {
             ".small.journal" => {}

@@ -59,7 +59,7 @@ fn an_interrupted_sweep_says_how_many_of_its_runs_ended() {
     let summary = execute(&experiment(SWEEP), &options(), &impatient).expect("three runs end");
     assert_eq!(summary.variants.len(), 3);
     assert_eq!(summary.interrupted, Some(Interrupted { ended: 3, planned: 8 }));
-    assert!(summary.finding.starts_with("3 of 8 runs ended before the interrupt; "), "{}", summary.finding);
+    assert_eq!(summary.finding, "3 of 8 runs ended before the interrupt.");
     let (mut json, mut terminal, mut page) = (Vec::new(), Vec::new(), Vec::new());
     reports::json::write(&mut json, &summary).expect("a vector takes every byte");
     reports::terminal::write(&mut terminal, &summary, reports::terminal::Style::default()).expect("as above");

@@ -52,7 +52,7 @@ parallelism: { tensor: 8 }
         "copies",
         "name: copies
 machine: { cluster: { node: dgx-a100-80g, count: 2 } }
-model: { transformer: { preset: gpt2-xl } }
+model: { transformer: { preset: gpt2-xl, window: 512 } }
 training: { micro_batch: 1, accumulate: 4, sequence: 1024 }
 parallelism: { tensor: 1, pipeline: 2, sharding: optimizer, idle: allow }
 ",

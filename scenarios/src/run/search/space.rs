@@ -181,7 +181,7 @@ impl<'e> Space<'e> {
     }
 
     pub(super) fn broken(&self, place: Place, reason: String) -> Refusal {
-        Refusal::Broken { variant: self.variant(place).to_owned(), reason }
+        Refusal::Broken { variant: self.variant(place).to_owned(), point: self.values(place), reason }
     }
 
     /// A run that does not fit, with its reason.

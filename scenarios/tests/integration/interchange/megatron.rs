@@ -15,7 +15,7 @@ software: { attention: flash }
 ";
 
 /// Settings, each with values that there are arguments for.
-const CHOICES: [(&str, &[&str]); 33] = [
+const CHOICES: [(&str, &[&str]); 35] = [
     ("parallelism.tensor", &["2", "4"]),
     ("parallelism.pipeline", &["2", "4"]),
     ("parallelism.context", &["2"]),
@@ -38,6 +38,8 @@ const CHOICES: [(&str, &[&str]); 33] = [
     ("model.transformer.dropout", &["false"]),
     ("model.transformer.tied_embedding", &["false"]),
     ("model.transformer.window", &["2048"]),
+    ("model.transformer.query_key_norm", &["weighted", "plain"]),
+    ("model.transformer.global_every", &["2"]),
     (
         "model.transformer.experts",
         &[
@@ -81,6 +83,7 @@ fn each_choice_comes_back_alone() {
             match path {
                 "parallelism.context_exchange" => set.push("parallelism.context=2".to_owned()),
                 "parallelism.schedule" => set.push("parallelism.pipeline=2".to_owned()),
+                "model.transformer.global_every" => set.push("model.transformer.window=2048".to_owned()),
                 "parallelism.sequence_parallel" => set.push("parallelism.tensor=2".to_owned()),
                 "parallelism.overlap_parameter_gather" | "techniques.zero_offload" => {
                     set.push("parallelism.sharding=optimizer".to_owned());
@@ -116,7 +119,7 @@ fn each_choice_comes_back_alone() {
 #[test]
 fn random_scenarios_are_refused_or_come_back() {
     let count = super::random_scenarios_come_back(TARGET);
-    assert!(count > 5, "{count} of 600 come back");
+    assert!(count > 5, "{count} of 900 come back");
 }
 
 /// Pieces of texts that importers read.

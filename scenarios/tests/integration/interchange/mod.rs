@@ -135,10 +135,10 @@ fn owned(choices: &[&[&str]]) -> Vec<Vec<String>> {
     choices.iter().map(|values| values.iter().map(|value| (*value).to_owned()).collect()).collect()
 }
 
-/// Number of 600 random scenarios that the target does not refuse, all of which come back.
+/// Number of 900 random scenarios that the target does not refuse, all of which come back.
 #[cfg(feature = "soak")]
 fn random_scenarios_come_back(target: Target) -> usize {
-    let scenarios = (0..600).map(|number| scenarios::soak::scenario(7, number));
+    let scenarios = (0..900).map(|number| scenarios::soak::scenario(7, number));
     let came_back = scenarios.filter_map(|scenario| there_and_back(target, &scenario, &[]));
     came_back.inspect(|(there, back, text)| assert_eq!(there, back, "{text}")).count()
 }
