@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::{Page, ROWS_AT_ONCE};
 use crate::explained::{explained_of, facts};
-use crate::summary::{PowerUse, RunSummary};
+use crate::summary::{PowerUse, RunSummary, Summary};
 use crate::table::{Table, used};
 use crate::wording::unbroken;
 use crate::{finding, quantity};
@@ -30,10 +30,19 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
             (rests_on(page))
             @if page.points().len() == 1 { (runs(page)) (failures(page)) }
             p.fine {
-                "Again, to the same bytes: " code { (summary.reproduce) } ". Seed " (summary.seed) ", scenario "
+                (again(summary)) code { (summary.reproduce) } ". Seed " (summary.seed) ", scenario "
                 code { (summary.scenario_digest) } ", foretrain " (summary.version) "."
             }
         }
+    }
+}
+
+/// Introduces the command that gives the results again: a search that its budget ended may get
+/// farther on another machine.
+fn again(summary: &Summary) -> &'static str {
+    match summary.search.as_ref().is_some_and(|proof| proof.left > 0) {
+        true => "Again, as far as the budget of the search reaches: ",
+        false => "Again, to the same bytes: ",
     }
 }
 

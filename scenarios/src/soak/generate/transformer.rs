@@ -109,17 +109,13 @@ fn dimensions(draw: &mut Draw, settings: &mut Settings, split: &Split, drawn: Di
         "tied_embedding": [true, false],
         "dropout": [true, false],
         "parallel_residual": [true],
-    });
-    settings.some(draw, 35, MODEL, &optional);
-    // Rarer, as frameworks that plans are exported to have few of them.
-    let rare = json!({
         "query_key_norm": ["weighted", "plain"],
         "sinks": [true],
         "scaled_embedding": [true],
         "logit_cap": [true],
     });
-    settings.some(draw, 5, MODEL, &rare);
-    if draw.chance(10) && split.context == 1 {
+    settings.some(draw, 35, MODEL, &optional);
+    if draw.chance(30) && split.context == 1 {
         let window = json!({ "window": [drawn.sequence / 2, drawn.sequence] });
         settings.some(draw, 100, MODEL, &window);
         settings.some(
