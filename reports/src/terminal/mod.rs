@@ -1,6 +1,6 @@
 //! The answer on a terminal: the finding, a table of the runs, where the step goes, what was promised and published.
 //!
-//! [`brief::write`] has what fits on a screen, [`write`] all of it.
+//! [`brief::write`] has what fits on a screen, [`write()`] all of it.
 
 pub mod brief;
 mod campaign;
