@@ -27,7 +27,7 @@ class Figures(unittest.TestCase):
         result = foretrain.run(pipeline())
         self.assertEqual([run["fits"] for run in result.runs], [False, True])
         self.assertEqual(result.best["variant"], "1f1b")
-        self.assertIn("gpipe does not fit", result.finding)
+        self.assertIn("gpipe does not fit", result.summary["conditions"])
         self.assertEqual(repr(result), result.summary["finding"])
         self.assertIsNone(foretrain.run(pipeline(), variants=["gpipe"]).best)
 
