@@ -27,7 +27,7 @@ class Result:
 
     @property
     def finding(self) -> str:
-        """The answer, in one or two sentences."""
+        """The verdict, in one sentence; ``summary["conditions"]`` has more."""
         return self._outcome.finding
 
     @cached_property
