@@ -12,6 +12,7 @@ use crate::quantity;
 use crate::ranking::Comparison;
 use crate::searched::outcomes;
 use crate::summary::{RunSummary, Summary};
+use rows::{ROWS_MAX, Rows};
 
 /// Lines of the screen, with that of the report.
 pub const LINES_MAX: usize = 25;
@@ -29,39 +30,48 @@ const NOTE_LINES_MAX: usize = 2;
 /// Writes what fits on one screen; [`super::write`] has the rest.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Result<()> {
     let comparison = Comparison::of(&summary.variants, &summary.axes, &summary.cases);
+    let best = comparison.shown().map(|(_, run)| run);
+    let rows = Rows::of(summary, &comparison);
     let mut lines: Vec<String> = style.wrapped(&summary.finding, "");
     lines.iter_mut().for_each(|line| *line = style.bold(line));
     lines.extend(style.wrapped(&conditions(summary, &comparison), ""));
     // One line is of the report, one is empty before the table.
     let room = (LINES_MAX - 2).saturating_sub(lines.len());
-    let table = |most: usize| rows::table(summary, &comparison, most, style);
-    let last = closing(summary, &comparison, room.saturating_sub(table(ROWS_MIN).len()), style);
-    let mut times = (1..=STATES_MAX).rev().map(|states| time_of_best(&comparison, states, style));
-    let left = |time: &Vec<String>| room.saturating_sub(last.len() + time.len());
-    let time = times.find(|time| left(time) >= table(ROWS_MIN).len()).unwrap_or_default();
-    let tables = (ROWS_MIN..=rows::ROWS_MAX).rev().map(table);
+    let least = rows.table(ROWS_MIN, style);
+    let last = closing(summary, (&comparison, best), room.saturating_sub(least.len()), style);
+    let left = |time: &[String]| room.saturating_sub(last.len() + time.len());
+    let mut times = (1..=STATES_MAX).rev().map(|states| time_of(best, &comparison, states, style));
+    let time = times.find(|time| left(time) >= least.len()).unwrap_or_default();
+    let mut tables = (ROWS_MIN + 1..=ROWS_MAX).rev().map(|most| rows.table(most, style));
     lines.push(String::new());
-    lines.extend(
-        tables.into_iter().find(|table| table.len() <= left(&time)).unwrap_or_else(|| table(ROWS_MIN)),
-    );
+    lines.extend(tables.find(|table| table.len() <= left(&time)).unwrap_or(least));
     lines.extend(time);
     lines.extend(last);
     lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 /// States of the best run's step, below an empty line.
-fn time_of_best(comparison: &Comparison<'_>, states: usize, style: Style) -> Vec<String> {
-    let lines = comparison.shown().map(|(_, run)| time::lines(run, comparison, states, style));
-    let lines = lines.unwrap_or_default();
+fn time_of(
+    best: Option<&RunSummary>,
+    comparison: &Comparison<'_>,
+    states: usize,
+    style: Style,
+) -> Vec<String> {
+    let lines = best.map(|run| time::lines(run, comparison, states, style)).unwrap_or_default();
     if lines.is_empty() { lines } else { [vec![String::new()], lines].concat() }
 }
 
 /// Promises, counts, remedies, evidence, published figures and notes, the weightiest first, of which
 /// those that fit into a number of lines.
-fn closing(summary: &Summary, comparison: &Comparison<'_>, room: usize, style: Style) -> Vec<String> {
+fn closing(
+    summary: &Summary,
+    (comparison, best): (&Comparison<'_>, Option<&RunSummary>),
+    room: usize,
+    style: Style,
+) -> Vec<String> {
     let counted = match &summary.search {
         Some(proof) => {
             let outcomes = outcomes(proof).into_iter().map(|(what, plans)| format!("{plans} {what}"));
@@ -69,11 +79,10 @@ fn closing(summary: &Summary, comparison: &Comparison<'_>, room: usize, style: S
         }
         None => without_result(comparison),
     };
-    let evidence = comparison.shown().and_then(|(_, run)| evidence(run));
     let paragraphs = counted
         .into_iter()
         .chain(remedies(&summary.variants, comparison))
-        .chain(evidence)
+        .chain(best.and_then(evidence))
         .chain(summary.calibrations.iter().map(|file| format!("calibrated: {}", file.in_words())))
         .chain(published(summary))
         .map(|text| style.wrapped(&text, "  "));

@@ -367,9 +367,13 @@ pub(crate) fn clean(text: &str) -> String {
 
 /// Clean, and cut to [`WORD_MAX`] characters.
 fn shorten(text: &str) -> String {
-    let text = clean(text);
-    match text.char_indices().nth(WORD_MAX) {
-        Some(_) => text.chars().take(WORD_MAX - 1).chain(['…']).collect(),
-        None => text,
+    cut(&clean(text), WORD_MAX)
+}
+
+/// The first characters of a text that has more than `most`.
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some(_) => text.chars().take(most - 1).chain(['…']).collect(),
+        None => text.to_owned(),
     }
 }

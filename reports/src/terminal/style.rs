@@ -6,7 +6,7 @@ use crate::wording::unbroken;
 /// How to write for a terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
-    /// Whether to colour with ANSI sequences. Colour is never the only carrier of a meaning.
+    /// True: colour with ANSI sequences. Colour is never the only carrier of a meaning.
     pub colour: bool,
     /// Characters of a line.
     pub width: usize,

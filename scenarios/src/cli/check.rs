@@ -47,7 +47,7 @@ pub(super) struct Checked<'a> {
     name: &'a str,
     variants: Vec<&'a str>,
     plan: Plan,
-    /// What is not modelled of models that are read from other files.
+    /// Parts of models read from other files that are not modelled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
 }
@@ -68,7 +68,8 @@ impl<'a> Checked<'a> {
             |name: &&str| options.variants.is_empty() || options.variants.iter().any(|chosen| chosen == name);
         let variants: Vec<&str> = experiment.variants().filter(chosen).collect();
         let firsts = variants.iter().filter_map(|variant| first(experiment, Some(variant)).ok());
-        let mut notes: Vec<String> = firsts.flat_map(|it| it.resolved.not_modelled().to_vec()).collect();
+        let mut notes: Vec<String> =
+            firsts.flat_map(|it| it.resolved.scenario.model.not_modelled().to_vec()).collect();
         let mut known = BTreeSet::new();
         notes.retain(|note| known.insert(note.clone()));
         Ok(Self { schema_version: SCHEMA_VERSION, name: experiment.name(), variants, plan, notes })

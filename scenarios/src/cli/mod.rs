@@ -106,7 +106,7 @@ enum Verb {
     Fit(fit::Arguments),
     /// Print every key of scenario files: a JSON Schema for editors, or a page for people
     Schema {
-        /// What is printed
+        /// Form in which they are printed
         #[arg(long, value_enum, default_value_t = SchemaFormat::Json)]
         format: SchemaFormat,
     },

@@ -21,7 +21,7 @@ pub(super) struct Printer {
 impl Printer {
     pub(super) fn new(choice: ColorChoice) -> Self {
         Self {
-            style: Style { colour: in_color(choice, io::stdout().is_terminal()), ..width() },
+            style: Style { colour: in_color(choice, io::stdout().is_terminal()), width: width() },
             is_ascii: !is_utf_8(),
             color_errors: in_color(choice, io::stderr().is_terminal()),
         }
@@ -72,15 +72,12 @@ impl Printer {
 }
 
 /// The width of the terminal; that of a page where standard output is none.
-fn width() -> Style {
-    let style = Style::default();
-    match Term::stdout().size_checked() {
-        Some((_, columns)) if columns > 0 => Style { width: usize::from(columns), ..style },
-        _ => style,
-    }
+fn width() -> usize {
+    let columns = Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
+    columns.filter(|columns| *columns > 0).unwrap_or(Style::default().width)
 }
 
-/// Whether the locale says UTF-8: the first of these variables that is set decides (POSIX.1-2017, 8.2).
+/// True if the locale says UTF-8: the first of these variables that is set decides (POSIX.1-2017, 8.2).
 fn is_utf_8() -> bool {
     let values = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os);
     let locale = values.map(|value| value.to_string_lossy().to_lowercase()).find(|value| !value.is_empty());

@@ -38,7 +38,7 @@ pub(super) fn show(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tro
         _ if arguments.tensors => super::tensors::print(&resolved, printer),
         Some(path) => printer.print(&explanation(path, &settings)?),
         None => {
-            let notes = resolved.not_modelled().iter().map(|note| format!("# {note}\n"));
+            let notes = resolved.scenario.model.not_modelled().iter().map(|note| format!("# {note}\n"));
             let above = heading(&experiment, variant, &point) + &notes.collect::<String>();
             printer.print(&(above + &experiment.titled(&settings)))
         }

@@ -74,14 +74,6 @@ pub struct Resolved {
     derived: Derived,
 }
 
-impl Resolved {
-    /// What of the model's `config.json` changes the computation and is not modelled, a sentence
-    /// each.
-    pub fn not_modelled(&self) -> &[String] {
-        self.scenario.model.transformer().map_or(&[], |model| &model.not_modelled)
-    }
-}
-
 /// Reasons for which a point of the sweep cannot be run: its settings do not go together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Infeasible {

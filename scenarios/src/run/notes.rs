@@ -7,12 +7,8 @@ use crate::schema::{Scenario, StageLayers};
 /// Notes on a run of a scenario that has been measured.
 pub(super) fn notes(scenario: &Scenario, summary: &RunSummary) -> Vec<String> {
     let above_peak = summary.mfu.is_some_and(|mfu| mfu > 1.0).then(|| ABOVE_PEAK.to_owned());
-    not_modelled(scenario).into_iter().chain(above_peak).chain(layers(scenario)).collect()
-}
-
-/// What of a model's `config.json` is not modelled.
-pub(super) fn not_modelled(scenario: &Scenario) -> Vec<String> {
-    scenario.model.transformer().map_or(Vec::new(), |model| model.not_modelled.clone())
+    let not_modelled = scenario.model.not_modelled().iter().cloned();
+    not_modelled.chain(above_peak).chain(layers(scenario)).collect()
 }
 
 /// Layers of stages that were balanced.

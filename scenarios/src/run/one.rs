@@ -152,10 +152,12 @@ pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<Ru
     let Found { run: Decision { scenario, ran }, state, .. } = in_state(scenario, seed)?;
     let Ran { prepared, mut summary, .. } = match ran {
         Ok(ran) => ran,
-        Err(unbuilt) => return Ok(RunSummary { notes: notes::not_modelled(&scenario), ..unbuilt.told()? }),
+        Err(unbuilt) => {
+            return Ok(RunSummary { notes: scenario.model.not_modelled().to_vec(), ..unbuilt.told()? });
+        }
     };
     if !summary.fits {
-        summary.notes = notes::not_modelled(&scenario);
+        summary.notes = scenario.model.not_modelled().to_vec();
     }
     summary.drive_state = state;
     if drawn == Drawn::Yes {

@@ -42,6 +42,12 @@ impl Model {
         if let Self::ProfiledPipeline(pipeline) = self { Some(pipeline) } else { None }
     }
 
+    /// Parts of the model's `config.json` that change the computation and are not modelled, a
+    /// sentence each.
+    pub fn not_modelled(&self) -> &[String] {
+        self.transformer().map_or(&[], |model| &model.not_modelled)
+    }
+
     /// The transformer, where it is one or a program runs one.
     pub(crate) fn transformer(&self) -> Option<&Transformer> {
         match self {

@@ -264,7 +264,7 @@ fn target(schema: &Json) -> Option<&str> {
     reference.as_str()?.rsplit('/').next()
 }
 
-/// Whether a type needs no table: it is a quantity, or plain values in words.
+/// True if a type needs no table: it is a quantity, or plain values in words.
 fn is_simple(schema: &Json) -> bool {
     let told = |form: &&Json| form.get("description").is_some();
     objects(schema, "properties").is_empty() && !forms(schema).iter().any(told)

@@ -82,7 +82,7 @@ fn runs_say_what_is_not_modelled() {
     ] {
         assert_eq!(notes.iter().filter(|note| note.contains(part)).count(), 1, "{part} in {notes:?}");
     }
-    assert_eq!(notes[..3], resolved.not_modelled()[..3]);
+    assert_eq!(notes[..3], resolved.scenario.model.not_modelled()[..3]);
 }
 
 #[test]

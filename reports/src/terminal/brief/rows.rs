@@ -1,6 +1,6 @@
 //! The table of the screen: all contenders where they are few, otherwise the leader of each case.
 
-use super::super::{Style, grid, widest};
+use super::super::{Style, cut, grid, widest};
 use crate::finding::brief_verdict;
 use crate::naming::Naming;
 use crate::quantity;
@@ -42,29 +42,53 @@ struct Row<'a> {
     lead: f64,
 }
 
-/// The table in lines, with how many of its rows are left out.
-pub(super) fn table(
-    summary: &Summary,
-    comparison: &Comparison<'_>,
-    most: usize,
-    style: Style,
-) -> Vec<String> {
-    let (mut rows, what, naming) = match &summary.search {
-        Some(proof) => (plans(proof, &summary.variants), "plan", &Naming::default()),
-        None if comparison.is_of_variants => (of_cases(comparison, most), "variant", &comparison.naming),
-        None => (of_cases(comparison, most), "setting", &comparison.case_naming),
-    };
-    let more = rows.len().saturating_sub(most);
-    rows.truncate(most);
-    if rows.is_empty() {
-        return Vec::new();
+/// Rows of a table of any height.
+pub(super) struct Rows<'a> {
+    comparison: &'a Comparison<'a>,
+    /// Plans of a search, or contenders of all cases.
+    all: Vec<Row<'a>>,
+    /// Leaders of cases, the farthest ahead first, for where not all contenders have room. `None`:
+    /// there is one case.
+    leaders: Option<Vec<Row<'a>>>,
+    /// Title of their names.
+    what: &'static str,
+    /// Words for the points that they are at.
+    naming: Naming,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn of(summary: &'a Summary, comparison: &'a Comparison<'a>) -> Self {
+        if let Some(proof) = &summary.search {
+            let all = plans(proof, &summary.variants);
+            return Self { comparison, all, leaders: None, what: "plan", naming: Naming::default() };
+        }
+        let standings: Vec<Standing<'a>> =
+            comparison.cases.iter().map(|case| comparison.standing(case)).collect();
+        let all = standings.iter().flat_map(|standing| of_case(standing, comparison)).collect();
+        let leaders = (standings.len() > 1).then(|| leaders(&standings));
+        let (what, naming) = match comparison.is_of_variants {
+            true => ("variant", &comparison.naming),
+            false => ("setting", &comparison.case_naming),
+        };
+        Self { comparison, all, leaders, what, naming: naming.clone() }
     }
-    let cells = |row: &Row<'_>| COLUMNS.map(|column| row.cell(column, comparison, naming));
-    let cells: Vec<_> = rows.iter().map(cells).collect();
-    let titles = titles(what, comparison);
-    let mut lines: Vec<String> = fitting(&titles, &cells, style.width).lines().map(str::to_owned).collect();
-    lines.extend((more > 0).then(|| format!("  {more} more rows: `--all`, results.csv")));
-    lines
+
+    /// Lines of a table of at most `most` rows, with how many are left out.
+    pub(super) fn table(&self, most: usize, style: Style) -> Vec<String> {
+        let leaders = self.leaders.as_ref().filter(|_| self.all.len() > most);
+        let rows = leaders.unwrap_or(&self.all);
+        if rows.is_empty() {
+            return Vec::new();
+        }
+        let cells = |row: &Row<'_>| COLUMNS.map(|column| row.cell(column, self.comparison, &self.naming));
+        let cells: Vec<_> = rows.iter().take(most).map(cells).collect();
+        let titles = titles(self.what, self.comparison);
+        let table = fitting(&titles, &cells, style.width);
+        let mut lines: Vec<String> = table.lines().map(str::to_owned).collect();
+        let more = rows.len().saturating_sub(most);
+        lines.extend((more > 0).then(|| format!("  {more} more rows: `--all`, results.csv")));
+        lines
+    }
 }
 
 /// Plans of a search, the best first.
@@ -90,15 +114,8 @@ fn plans<'a>(proof: &SearchProof, runs: &'a [RunSummary]) -> Vec<Row<'a>> {
     runs.iter().enumerate().map(row).collect()
 }
 
-/// Contenders of every case; where these are more than `most`, the leaders of cases, the farthest
-/// ahead first.
-fn of_cases<'a>(comparison: &Comparison<'a>, most: usize) -> Vec<Row<'a>> {
-    let standings: Vec<Standing<'a>> =
-        comparison.cases.iter().map(|case| comparison.standing(case)).collect();
-    let all: Vec<Row<'a>> = standings.iter().flat_map(|standing| of_case(standing, comparison)).collect();
-    if all.len() <= most || standings.len() == 1 {
-        return all;
-    }
+/// Leaders of cases, the farthest ahead first.
+fn leaders<'a>(standings: &[Standing<'a>]) -> Vec<Row<'a>> {
     let mut leaders: Vec<Row<'a>> = standings.iter().map(leader).collect();
     leaders.sort_by(|a, b| b.lead.total_cmp(&a.lead));
     leaders
@@ -185,13 +202,9 @@ fn fitting(titles: &[String; 7], rows: &[[String; 7]], width: usize) -> String {
             .filter(|place| has(*place))
             .filter(|place| !without.contains(&COLUMNS[*place]) || is_needed(COLUMNS[*place]))
             .collect();
-        let cut = |text: &String| match text.char_indices().nth(words) {
-            Some(_) => text.chars().take(words - 1).chain(['…']).collect(),
-            None => text.clone(),
-        };
         let is_number = |place: usize| (Column::Step as usize..=Column::Memory as usize).contains(&place);
         let titles = shown.iter().map(|place| (titles[*place].clone(), is_number(*place))).collect();
-        let row = |row: &[String; 7]| shown.iter().map(|place| cut(&row[*place])).collect();
+        let row = |row: &[String; 7]| shown.iter().map(|place| cut(&row[*place], words)).collect();
         grid(titles, rows.iter().map(row).collect())
     };
     let forms = WORDS_MAX.into_iter().flat_map(|words| DISPENSABLE.map(|without| (words, without)));

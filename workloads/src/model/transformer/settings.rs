@@ -91,7 +91,7 @@ pub struct TransformerSettings {
     /// Classes that the encoder tells sequences apart by, from their first tokens; without it, it restores masked words.
     #[schemars(extend("examples" = [2]))]
     pub classes: Option<Count<1, 1_048_576>>,
-    /// What of the `config.json` is not modelled, in words.
+    /// Parts of the `config.json` that are not modelled, a sentence each.
     #[serde(skip)]
     pub not_modelled: Vec<String>,
 }

@@ -18,7 +18,7 @@ use fields::Fields;
 pub struct Configuration {
     /// Its dimensions.
     pub model: Transformer,
-    /// What of the file changes the computation and is not modelled, a sentence each.
+    /// Parts of the file that change the computation and are not modelled, a sentence each.
     pub not_modelled: Vec<String>,
 }
 

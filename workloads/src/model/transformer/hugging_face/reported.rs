@@ -1,5 +1,5 @@
-//! What of a `config.json` changes the computation and is not modelled, and what is known to change
-//! nothing of it.
+//! Keys of a `config.json` that change the computation and are not modelled, and keys that are known
+//! to change nothing of it.
 
 use serde_json::Value;
 
@@ -156,8 +156,8 @@ const HARMLESS: [&str; 70] = [
     "verbose",
 ];
 
-/// What of a file is not modelled, a sentence each: keys with what they change, and one for all
-/// that are unknown.
+/// Parts of a file that are not modelled, a sentence each: keys with what they change, and one for
+/// all that are unknown.
 pub(super) fn not_modelled(fields: &Fields) -> Vec<String> {
     let mut sentences = Vec::new();
     let mut unknown = Vec::new();
