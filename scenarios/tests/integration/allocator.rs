@@ -339,3 +339,27 @@ fn as_much_memory_as_is_short_is_enough() {
         assert!(limited(limit + short as f64 * 1e-9 + 0.001).fits, "{limit} GB and {short} bytes");
     }
 }
+
+/// A forward pass completes no gradients that ranks could share.
+#[test]
+fn shared_gradients_change_nothing_without_a_backward_pass() {
+    let of = |sharding: &str| {
+        let found = ran(
+            &format!(
+                "name: test
+machine: {{ node: dgx-h100 }}
+model: {{ transformer: {{ preset: gpt2, layers: 4 }} }}
+training: {{ micro_batch: 1, accumulate: 1, sequence: 256, step: forward }}
+parallelism: {{ data: 8, sharding: {sharding} }}
+memory: {{ allocator: {{}} }}
+"
+            ),
+            "base",
+            &[],
+        );
+        (found.step_time_s, found.allocator)
+    };
+    let whole = of("none");
+    assert_eq!(of("optimizer"), whole);
+    assert_eq!(of("gradients"), whole);
+}

@@ -66,7 +66,8 @@ impl<'a> Held<'a> {
             states: *states,
             moments: *moments,
             step: *step,
-            sharding: data.sharding,
+            // What a step without a backward pass is without cannot be shared.
+            sharding: if *step == Step::Forward { Sharding::None } else { data.sharding },
             gradients: *gradients,
             hosted: data.hosted,
         }

@@ -340,11 +340,12 @@ const fn collective(kind: CollectiveKind, group: Group, bytes: u64) -> Work {
 }
 
 /// Which operators complete gradients of how many parameters of a part: products and convolutions
-/// those of their weights, its last operator the rest.
+/// those of their weights, its last operator the rest. A step without a backward pass has none.
 pub(crate) fn completed(laid: &Laid, part: &Part) -> Vec<Completed> {
+    let Some(last) = part.weight.end.checked_sub(1) else { return Vec::new() };
     let mut completed = weights(laid, part);
     let left = part.owned - completed.iter().map(|(_, weights, _)| weights).sum::<u64>();
-    completed.extend((left > 0).then(|| (OpId(part.weight.end - 1), left, Group::Data)));
+    completed.extend((left > 0).then_some((OpId(last), left, Group::Data)));
     completed
 }
 
