@@ -1,7 +1,7 @@
 //! Files as they are read and written: no further than makes sense, and as a whole or not at all.
 
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use super::trouble::Trouble;
@@ -20,13 +20,35 @@ pub(super) fn make(folder: &Path) -> Result<(), Trouble> {
 /// A folder that cannot be written any more; nothing is left of the new file then.
 pub(super) fn put(folder: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, Trouble> {
     let (fresh, path) = (folder.join(format!(".{name}")), folder.join(name));
-    let put = fs::write(&fresh, bytes).and_then(|()| fs::rename(&fresh, &path));
+    let put =
+        write(&fresh, bytes).and_then(|()| fs::rename(&fresh, &path)).and_then(|()| sync_folder(folder));
     put.map_err(|error| {
         // How it ended matters, not whether its beginning can be taken away.
         let _ = fs::remove_file(&fresh);
         cannot_write(folder, &error)
     })?;
     Ok(path)
+}
+
+/// Opens a file that another one names, which a pipe or a device is not: reading those may never end.
+pub(super) fn open_regular(path: &str) -> io::Result<File> {
+    let kind = fs::metadata(path)?.file_type();
+    match kind.is_file() || kind.is_dir() {
+        true => File::open(path),
+        false => Err(io::Error::other("it is a pipe or a device, not a file")),
+    }
+}
+
+/// Writes a file so that it is on its drive before it is called by its final name.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Brings names of files in a folder to its drive, where folders can be opened for that.
+pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
 /// Why a folder cannot be written, and what to do about it.

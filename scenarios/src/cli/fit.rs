@@ -7,9 +7,10 @@ use scenarios::best_plan::{Asked, LastFit};
 use scenarios::{Experiment, Opened, load};
 
 use super::Exit;
+use super::files::open_regular;
 use super::input::{self, Changes};
+use super::interrupt;
 use super::printer::Printer;
-use super::progress;
 use super::request::{How, Request};
 use super::run::{command, simulate};
 use super::task::Task;
@@ -63,7 +64,7 @@ const SCENARIO: &str = "<fit>";
 
 /// Writes the scenario, and runs it unless it is only to be printed.
 pub(super) fn fit(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
-    progress::catch_interrupts();
+    interrupt::catch();
     asked(arguments, printer).or_else(|trouble| Ok(trouble.report(printer, arguments.how.problems_as())))
 }
 
@@ -87,7 +88,7 @@ fn read(text: &str, changes: &Changes) -> Result<Experiment, Trouble> {
     let files = Opened(|path: &str| -> io::Result<Box<dyn Read>> {
         match path {
             SCENARIO => Ok(Box::new(io::Cursor::new(text.to_owned()))),
-            path => Ok(Box::new(std::fs::File::open(path)?)),
+            path => Ok(Box::new(open_regular(path)?)),
         }
     });
     Ok(load(&files, SCENARIO, &changes.set)?)

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use scenarios::{Experiment, Failure, Files, Opened, library, load};
 
+use super::files::open_regular;
 use super::trouble::Trouble;
 
 /// Scenarios, and changes to all of them.
@@ -36,7 +37,8 @@ const LIBRARY: &str = "library:";
 /// # Errors
 /// Everything that is wrong with it.
 pub(super) fn experiment(argument: &str, changes: &Changes) -> Result<Experiment, Trouble> {
-    Ok(load(&disk(), &path(argument)?, &changes.set)?)
+    let path = path(argument)?;
+    Ok(load(&disk(&path), &path, &changes.set)?)
 }
 
 /// Reads a scenario of the library.
@@ -44,7 +46,8 @@ pub(super) fn experiment(argument: &str, changes: &Changes) -> Result<Experiment
 /// # Errors
 /// That there is none of this name.
 pub(super) fn library_experiment(name: &str) -> Result<Experiment, Failure> {
-    load(&disk(), &format!("{LIBRARY}{}", name.strip_prefix(LIBRARY).unwrap_or(name)), &[])
+    let path = format!("{LIBRARY}{}", name.strip_prefix(LIBRARY).unwrap_or(name));
+    load(&disk(&path), &path, &[])
 }
 
 /// Reads a whole text: a file, or standard input.
@@ -53,7 +56,7 @@ pub(super) fn library_experiment(name: &str) -> Result<Experiment, Failure> {
 /// Why it cannot be read.
 pub(super) fn text(argument: &str) -> Result<(String, String), Trouble> {
     let name = if argument == STDIN { STDIN_SHOWN } else { argument };
-    let bytes = disk().read(name);
+    let bytes = disk(name).read(name);
     let bytes = bytes.map_err(|reason| Trouble::Mistake(format!("cannot read `{name}`: {reason}")))?;
     let text = String::from_utf8(bytes);
     let text = text.map_err(|_| Trouble::Mistake(format!("`{name}` is not UTF-8 text: save it as UTF-8")))?;
@@ -105,12 +108,14 @@ fn path(argument: &str) -> Result<String, Trouble> {
     }
 }
 
-/// Files on this machine, and standard input.
-fn disk() -> impl Files {
-    Opened(|path: &str| -> io::Result<Box<dyn Read>> {
+/// Files on this machine, and standard input. Only the one that the command line names may be a
+/// pipe.
+fn disk(named: &str) -> impl Files {
+    Opened(move |path: &str| -> io::Result<Box<dyn Read>> {
         Ok(match path {
             STDIN_SHOWN => Box::new(io::stdin().lock()),
-            path => Box::new(File::open(path)?),
+            path if path == named => Box::new(File::open(path)?),
+            path => Box::new(open_regular(path)?),
         })
     })
 }

@@ -66,7 +66,7 @@ pub(super) struct Content {
     /// `None`: the first line is not whole, so that nothing below it is known.
     pub(super) heading: Option<Heading>,
     /// Lines by key.
-    pub(super) known: BTreeMap<String, String>,
+    known: BTreeMap<String, String>,
     /// True if a shard was simulated to its end.
     pub(super) ended: bool,
 }
@@ -127,6 +127,11 @@ impl Content {
         }
         Ok(content)
     }
+
+    /// Outcomes that it has.
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
+    }
 }
 
 impl Journal {
@@ -158,7 +163,12 @@ impl Journal {
 
     /// Outcomes that were known when it was opened.
     pub(super) fn len(&self) -> usize {
-        self.content.known.len()
+        self.content.len()
+    }
+
+    /// Outcomes that it has by now. `None`: none, or none that can be read.
+    pub(super) fn ended(&self) -> Option<Content> {
+        Content::read(&self.path).ok().filter(|content| content.len() > 0)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -223,10 +233,19 @@ impl Journal {
     }
 }
 
+/// What a journal has, to which nothing is added any more.
+impl run::Journal for Content {
+    fn known(&self, key: Key) -> Option<Outcome> {
+        let line = self.known.get(&key.to_string())?;
+        serde_json::from_str(line).ok().map(|Line { outcome, .. }| outcome)
+    }
+
+    fn keep(&self, _: Key, _: Outcome) {}
+}
+
 impl run::Journal for Journal {
     fn known(&self, key: Key) -> Option<Outcome> {
-        let line = self.content.known.get(&key.to_string())?;
-        serde_json::from_str(line).ok().map(|Line { outcome, .. }| outcome)
+        self.content.known(key)
     }
 
     fn keep(&self, key: Key, outcome: Outcome) {

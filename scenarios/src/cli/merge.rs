@@ -7,9 +7,9 @@ use scenarios::run::{Options, Shard, lacking};
 
 use super::Exit;
 use super::input::{self, Changes};
+use super::interrupt;
 use super::journal::{Heading, Journal};
 use super::printer::Printer;
-use super::progress;
 use super::request::{How, Request};
 use super::run::{command, simulate};
 use super::shards::{self, Merged};
@@ -32,7 +32,7 @@ pub(super) struct Arguments {
 
 /// Writes the results of all shards together.
 pub(super) fn merge(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
-    progress::catch_interrupts();
+    interrupt::catch();
     merged(arguments, printer).or_else(|trouble| Ok(trouble.report(printer, arguments.how.problems_as())))
 }
 

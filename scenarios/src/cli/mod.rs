@@ -14,6 +14,7 @@ mod fit;
 mod import;
 mod import_plan;
 mod input;
+mod interrupt;
 mod journal;
 mod lines;
 mod list;

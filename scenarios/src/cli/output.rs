@@ -1,12 +1,12 @@
 //! The folder of results, replaced as a whole: a reader finds the old results or the new ones, never a mixture.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use reports::summary::Summary;
 
-use super::files::cannot_write;
+use super::files::{cannot_write, sync_folder, write};
 use super::trouble::Trouble;
 
 pub(super) const JSON: &str = "results.json";
@@ -31,6 +31,8 @@ pub(super) struct Staging {
     staged: PathBuf,
     /// Where the old results wait until the new ones are in place.
     replaced: PathBuf,
+    /// The staged folder, locked for as long as this process may fill it. `None`: locks are not to be had here.
+    _lock: Option<File>,
 }
 
 impl Results {
@@ -74,10 +76,12 @@ impl Staging {
     pub(super) fn open(out: &Path, name: &str) -> Result<Self, Trouble> {
         let target = out.join(name);
         refuse_strangers(&target)?;
-        let beside = |what: &str| out.join(format!(".{name}.{what}.{}", std::process::id()));
-        let staging = Self { target, staged: beside("new"), replaced: beside("old") };
-        fs::create_dir_all(&staging.staged).map_err(|error| cannot_write(&staging.target, &error))?;
-        Ok(staging)
+        sweep_up(out, &target, name);
+        let id = std::process::id();
+        let [staged, replaced] = [NEW, OLD].map(|what| out.join(format!("{}{id}", hidden(name, what))));
+        fs::create_dir_all(&staged).map_err(|error| cannot_write(&target, &error))?;
+        let lock = locked(&staged);
+        Ok(Self { target, staged, replaced, _lock: lock })
     }
 
     /// Fills the folder with files and puts it in place.
@@ -87,10 +91,18 @@ impl Staging {
     ///
     /// # Errors
     /// A full or vanished disk; the old results are then still there.
-    pub(super) fn commit(self, files: &[(&str, &[u8])]) -> Result<PathBuf, Trouble> {
-        let fill = || files.iter().try_for_each(|(name, bytes)| fs::write(self.staged.join(name), bytes));
+    pub(super) fn commit(&self, files: &[(&str, &[u8])]) -> Result<PathBuf, Trouble> {
+        let fill = || files.iter().try_for_each(|(name, bytes)| write(&self.staged.join(name), bytes));
+        let fill = || fill().and_then(|()| sync_folder(&self.staged));
         fill().and_then(|()| self.replace()).map_err(|error| cannot_write(&self.target, &error))?;
         Ok(self.target.clone())
+    }
+
+    /// Leaves no trace.
+    pub(super) fn clear(&self) {
+        // Either is usually gone by now, and litter must not hide how the run ended.
+        let _ = fs::remove_dir_all(&self.staged);
+        let _ = fs::remove_dir_all(&self.replaced);
     }
 
     /// A folder with files cannot be renamed over; the old one steps aside first.
@@ -104,15 +116,48 @@ impl Staging {
         if had_old && replaced.is_err() {
             fs::rename(&self.replaced, &self.target)?;
         }
-        replaced
+        replaced.and_then(|()| self.target.parent().map_or(Ok(()), sync_folder))
     }
 }
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // Either is usually gone by now, and litter must not hide how the run ended.
-        let _ = fs::remove_dir_all(&self.staged);
-        let _ = fs::remove_dir_all(&self.replaced);
+        self.clear();
+    }
+}
+
+/// Kinds of folders beside the results.
+const NEW: &str = "new";
+const OLD: &str = "old";
+
+/// Beginning of the name of a folder beside the results, before the id of a process.
+fn hidden(name: &str, what: &str) -> String {
+    format!(".{name}.{what}.")
+}
+
+/// The lock of a folder. `None`: another process has it, or there are no locks of folders here.
+fn locked(folder: &Path) -> Option<File> {
+    let folder = File::open(folder).ok()?;
+    folder.try_lock().ok().map(|()| folder)
+}
+
+/// Takes away what killed runs left beside the results. Results that were about to be replaced are
+/// put back where the new ones did not get there.
+fn sweep_up(out: &Path, target: &Path, name: &str) {
+    let [new, old] = [NEW, OLD].map(|what| hidden(name, what));
+    for entry in fs::read_dir(out).into_iter().flatten().flatten() {
+        let found = entry.file_name().to_string_lossy().into_owned();
+        let Some(id) = found.strip_prefix(&new).or_else(|| found.strip_prefix(&old)) else { continue };
+        let [staged, replaced] = [&new, &old].map(|what| out.join(format!("{what}{id}")));
+        if staged.exists() && locked(&staged).is_none() {
+            continue;
+        }
+        // What cannot be mended is in nobody's way.
+        if !target.exists() {
+            let _ = fs::rename(&replaced, target);
+        }
+        let _ = fs::remove_dir_all(replaced);
+        let _ = fs::remove_dir_all(staged);
     }
 }
 

@@ -1,27 +1,34 @@
-//! How far a verb is, on standard error, and Ctrl-C.
+//! How far a verb is, on standard error.
 
-use std::io::{self, IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::fmt;
+use std::io::{self, IsTerminal, Write as _};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use scenarios::run::Progress;
 
-use super::Exit;
-
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+use super::interrupt::interrupted;
 
 /// Time between two lines where standard error is no terminal.
 const BETWEEN_LINES: Duration = Duration::from_secs(10);
+/// Time between two looks at a line that is drawn anew.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 /// A line that says how much is done.
 pub(super) struct Bar {
     drawn: ProgressBar,
+    /// Things done at a time.
+    jobs: f64,
+    expected: Expected,
     until: Option<Instant>,
     lines: Option<Lines>,
 }
+
+/// Time that all things take, once somebody knows roughly.
+type Expected = Arc<OnceLock<Duration>>;
 
 /// Lines written now and then, for logs. Dropping it ends them.
 struct Lines {
@@ -33,10 +40,20 @@ impl Bar {
     /// A bar on standard error that counts `things`, a line now and then where that is no terminal;
     /// none if `quiet`.
     pub(super) fn new(quiet: bool, things: &str) -> Self {
-        let drawn = drawn(quiet, "{wide_bar}", things);
+        let expected = Expected::default();
+        let drawn = drawn(quiet, "{wide_bar}", things, &expected);
+        // One run may take long.
+        drawn.enable_steady_tick(BETWEEN_LOOKS);
         let is_logged = !quiet && !io::stderr().is_terminal();
-        let lines = is_logged.then(|| Lines::of(drawn.clone(), things.to_owned()));
-        Self { drawn, until: None, lines }
+        let lines = is_logged.then(|| Lines::of(drawn.clone(), things.to_owned(), Arc::clone(&expected)));
+        let jobs = thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
+        Self { drawn, jobs, expected, until: None, lines }
+    }
+
+    /// A bar of things of which so many are done at a time.
+    pub(super) fn at_a_time(mut self, jobs: Option<u16>) -> Self {
+        self.jobs = jobs.map_or(self.jobs, f64::from);
+        self
     }
 
     /// A bar that stops the work it counts after a `budget`.
@@ -49,24 +66,48 @@ impl Bar {
 /// A line on standard error that says what is done, and how many of so many `things` are; none where that is no terminal, or if
 /// `quiet`.
 pub(super) fn line(quiet: bool, things: &str, many: u64) -> ProgressBar {
-    let line = drawn(quiet, "{wide_msg}", things);
+    let line = drawn(quiet, "{wide_msg}", things, &Expected::default());
     line.set_length(many);
-    // One thing may take long: what is left of the time is told anew meanwhile.
-    line.enable_steady_tick(Duration::from_millis(500));
+    line.enable_steady_tick(BETWEEN_LOOKS);
     line
 }
 
-fn drawn(quiet: bool, first: &str, things: &str) -> ProgressBar {
+fn drawn(quiet: bool, first: &str, things: &str, expected: &Expected) -> ProgressBar {
     let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-    let style = ProgressStyle::with_template(&format!("{first} {{pos}} of {{len}} {things}, {{eta}} left"));
-    let style = style.expect("the template names only fields that every bar has");
+    let style = ProgressStyle::with_template(&format!("{first} {{pos}} of {{len}} {things}, {{time}}"));
+    let expected = Arc::clone(expected);
+    let time = move |bar: &ProgressState, out: &mut dyn fmt::Write| {
+        // A line without its time is better than none.
+        let _ = write!(out, "{}", time(bar.pos(), [bar.elapsed(), bar.eta()], expected.get()));
+    };
+    let style = style.expect("the template names only fields that every bar has").with_key("time", time);
     ProgressBar::with_draw_target(None, target).with_style(style)
+}
+
+/// Time that is left, or of the first thing what has passed.
+fn time(done: u64, [passed, left]: [Duration; 2], expected: Option<&Duration>) -> String {
+    match (done, expected) {
+        // Without two things done nobody knows what is left.
+        (1.., _) if left > Duration::ZERO => format!("{} left", HumanDuration(left)),
+        (0, Some(&all)) => format!("{} of about {}", HumanDuration(passed), HumanDuration(all)),
+        _ => format!("{} so far", HumanDuration(passed)),
+    }
 }
 
 impl Progress for Bar {
     fn begin(&self, runs: u64) {
         self.drawn.reset();
         self.drawn.set_length(runs);
+    }
+
+    fn expect(&self, core_s: f64, runs: u64) {
+        let at_a_time = self.jobs.min(runs as f64).max(1.0);
+        if core_s > 0.0
+            && let Ok(all) = Duration::try_from_secs_f64(core_s / at_a_time)
+        {
+            // The first to tell knows of all runs.
+            let _ = self.expected.set(all);
+        }
     }
 
     fn done(&self) {
@@ -86,17 +127,15 @@ impl Drop for Bar {
 }
 
 impl Lines {
-    fn of(bar: ProgressBar, things: String) -> Self {
+    fn of(bar: ProgressBar, things: String, expected: Expected) -> Self {
         let (end, ended) = mpsc::channel();
         let writer = thread::spawn(move || {
             while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(BETWEEN_LINES) {
                 let Some(all) = bar.length() else { continue };
-                let left = match bar.position() {
-                    0 => String::new(),
-                    _ => format!(", {} left", HumanDuration(bar.eta())),
-                };
+                let (done, times) = (bar.position(), [bar.elapsed(), bar.eta()]);
+                let time = time(done, times, expected.get());
                 // Where standard error is closed there is nobody to tell.
-                let _ = writeln!(io::stderr(), "{} of {all} {things}{left}", bar.position());
+                let _ = writeln!(io::stderr(), "{done} of {all} {things}, {time}");
             }
         });
         Self { end: Some(end), writer: Some(writer) }
@@ -109,21 +148,4 @@ impl Drop for Lines {
         // A writer that panicked has no more to say.
         let _ = self.writer.take().map(JoinHandle::join);
     }
-}
-
-/// The first Ctrl-C lets the runs under way end, the second does not wait for them. Schedulers of
-/// clusters and terminals that close end things by SIGTERM and SIGHUP, which do the same.
-pub(super) fn catch_interrupts() {
-    let handler = || {
-        if INTERRUPTED.swap(true, Ordering::Relaxed) {
-            std::process::exit(Exit::Interrupted as i32);
-        }
-    };
-    // Without a handler, Ctrl-C ends everything at once, as it does in other programs.
-    let _ = ctrlc::set_handler(handler);
-}
-
-/// Whether there was a Ctrl-C.
-pub(super) fn interrupted() -> bool {
-    INTERRUPTED.load(Ordering::Relaxed)
 }

@@ -102,7 +102,7 @@ impl<'a> Request<'a> {
             Some(search) => ("plans", search.budget_ns().map(Duration::from_nanos)),
             None => ("runs", None),
         };
-        Bar::new(self.how.quiet, counted).within(budget)
+        Bar::new(self.how.quiet, counted).at_a_time(self.how.jobs).within(budget)
     }
 
     /// The journal beside the results; none for a single run, which is lost as a whole.

@@ -8,16 +8,17 @@ use reports::terminal;
 use scenarios::Experiment;
 use scenarios::expectation::Expectation;
 use scenarios::interchange::quoted;
-use scenarios::run::{self, MAX_SHARDS, Options, Shard, resume, shown};
+use scenarios::run::{self, MAX_SHARDS, Options, Progress, Shard, resume, shown};
 
 use super::check::Checked;
 use super::emit::{self, Cluster};
 use super::files::cannot_write;
 use super::input::{self, Inputs};
+use super::interrupt::{self, interrupted};
 use super::journal::Journal;
 use super::output::{REPORT, Results, Staging, page};
 use super::printer::Printer;
-use super::progress::{self, Bar};
+use super::progress::Bar;
 use super::request::{How, Request};
 use super::shards;
 use super::trouble::{self, Trouble};
@@ -33,6 +34,9 @@ pub(super) struct Arguments {
     /// Say what would be run and simulate nothing
     #[arg(long)]
     plan: bool,
+    /// Refuse to begin anew: go on with a run that was stopped, as `run` does wherever there is one
+    #[arg(long, conflicts_with_all = ["plan", "shard", "emit"])]
+    resume: bool,
     /// Simulate only every N-th run from the I-th on (of a search, groups of plans), for `foretrain merge`
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
@@ -57,13 +61,13 @@ pub(super) enum Output {
 
 /// Runs each file in turn.
 pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
-    progress::catch_interrupts();
+    interrupt::catch();
     let files = &arguments.inputs.files;
     if let Some(reason) = arguments.refused() {
         return Ok(Trouble::Mistake(reason.to_owned()).report(printer, arguments.how.problems_as()));
     }
     each(files, arguments.how.problems_as(), printer, |index, file| {
-        if progress::interrupted() {
+        if interrupted() {
             return Ok(Exit::Interrupted);
         }
         if index > 0 && arguments.how.format == Output::Table {
@@ -88,7 +92,16 @@ fn perform(request: &Request<'_>, arguments: &Arguments, printer: &Printer) -> R
     }
     match arguments.shard {
         Some(shard) => shards::work(&experiment, &options, request, shard, printer),
-        None => simulate(&experiment, &options, request, request.journal(&experiment, printer), printer),
+        None => {
+            let journal = request.journal(&experiment, printer);
+            if arguments.resume && journal.as_ref().is_none_or(|journal| journal.len() == 0) {
+                return Err(Trouble::Mistake(format!(
+                    "`{}` holds no stopped run of this file with these settings: leave out `--resume`",
+                    request.how.out.display()
+                )));
+            }
+            simulate(&experiment, &options, request, journal, printer)
+        }
     }
 }
 
@@ -116,33 +129,93 @@ pub(super) fn simulate(
     journal: Option<Journal>,
     printer: &Printer,
 ) -> Result<Exit, Trouble> {
-    let How { out, format, .. } = request.how;
-    let staging = Staging::open(out, &request.folder)?;
+    let staging = Staging::open(&request.how.out, &request.folder)?;
+    let answer = Answer { experiment, options, how: request.how, staging: &staging, printer };
+    let bar = request.bar(experiment);
     let known = journal.as_ref().map(|journal| journal as &dyn run::Journal);
-    let summary = resume(experiment, options, &request.bar(experiment), known)?;
+    let run = || resume(experiment, options, &bar, known);
+    let summary = interrupt::patiently(run, || answer.without_the_rest(journal.as_ref()))?;
+    drop(bar);
     if let Some((path, error)) = journal.as_ref().and_then(Journal::failure) {
         printer.tell(&format!("warning: nobody could go on with this run: {}\n", cannot_write(path, error)));
     }
-    if progress::interrupted() && summary.variants.is_empty() {
-        printer.complain("interrupted before any run had ended");
-        return Ok(Exit::Interrupted);
+    answer.give(&summary, journal)
+}
+
+/// What is done with the results of an experiment.
+struct Answer<'a> {
+    experiment: &'a Experiment,
+    options: &'a Options,
+    how: &'a How,
+    staging: &'a Staging,
+    printer: &'a Printer,
+}
+
+impl Answer<'_> {
+    /// Writes results and prints them. The journal of a run that has ended is needed no more.
+    fn give(&self, summary: &Summary, journal: Option<Journal>) -> Result<Exit, Trouble> {
+        let &Self { experiment, options, how, printer, .. } = self;
+        let is_interrupted = interrupted();
+        if is_interrupted && summary.variants.is_empty() {
+            printer.complain(NONE_ENDED);
+            return Ok(Exit::Interrupted);
+        }
+        let results = Results::of(summary, scenario(experiment, options, summary)?)?;
+        let report = self.staging.commit(&results.files())?.join(REPORT);
+        if !is_interrupted {
+            journal.into_iter().for_each(Journal::remove);
+        }
+        match how.format {
+            Output::Table => print_summary(summary, &report, how, printer)?,
+            Output::Json => printer.print_bytes(&results.json)?,
+            Output::Csv => printer.print_bytes(&results.csv)?,
+        };
+        if is_interrupted {
+            let ended = summary.variants.len();
+            printer.complain(&format!("interrupted; {ended} runs had ended and are kept"));
+            return Ok(Exit::Interrupted);
+        }
+        Ok(exit(experiment, summary, how, printer))
     }
-    let results = Results::of(&summary, scenario(experiment, options, &summary)?)?;
-    let report = staging.commit(&results.files())?.join(REPORT);
-    let is_interrupted = progress::interrupted();
-    if !is_interrupted {
-        journal.into_iter().for_each(Journal::remove);
+
+    /// Ends an experiment whose simulations under way take too long, with results of those that its
+    /// journal has.
+    fn without_the_rest(&self, journal: Option<&Journal>) -> Exit {
+        let exit = self.of_ended(journal).unwrap_or_else(|trouble| {
+            trouble.report(self.printer, self.how.problems_as());
+            Exit::Interrupted
+        });
+        self.staging.clear();
+        exit
     }
-    match format {
-        Output::Table => print_summary(&summary, &report, request.how, printer)?,
-        Output::Json => printer.print_bytes(&results.json)?,
-        Output::Csv => printer.print_bytes(&results.csv)?,
-    };
-    if is_interrupted {
-        printer.complain(&format!("interrupted; {} runs had ended and are kept", summary.variants.len()));
-        return Ok(Exit::Interrupted);
+
+    fn of_ended(&self, journal: Option<&Journal>) -> Result<Exit, Trouble> {
+        let Some(ended) = journal.and_then(Journal::ended) else {
+            self.printer.complain(NONE_ENDED);
+            return Ok(Exit::Interrupted);
+        };
+        if self.experiment.search().is_some() {
+            let many = ended.len();
+            self.printer.complain(&format!(
+                "interrupted; {many} simulations had ended and are kept: the same command goes on with them"
+            ));
+            return Ok(Exit::Interrupted);
+        }
+        self.give(&resume(self.experiment, self.options, &Stopped, Some(&ended))?, None)
     }
-    Ok(exit(experiment, &summary, request.how, printer))
+}
+
+const NONE_ENDED: &str = "interrupted before any run had ended";
+
+/// An experiment of which nothing more is simulated.
+struct Stopped;
+
+impl Progress for Stopped {
+    fn begin(&self, _: u64) {}
+    fn done(&self) {}
+    fn stop(&self) -> bool {
+        true
+    }
 }
 
 /// Remedies where a search finds no plan.

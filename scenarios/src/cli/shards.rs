@@ -13,9 +13,10 @@ use serde::Serialize;
 
 use super::Exit;
 use super::files::{cannot_write, make};
+use super::interrupt::{self, interrupted};
 use super::journal::{Content, Heading, Journal};
 use super::printer::Printer;
-use super::progress::{self, Bar};
+use super::progress::Bar;
 use super::request::Request;
 use super::run::{Output, command};
 use super::trouble::{self, Trouble};
@@ -56,9 +57,15 @@ pub(super) fn work(
     let path = folder.join(format!("{}.{EXTENSION}", shard.to_string().replace('/', "-of-")));
     let journal = Journal::open(path, Heading::of(experiment, options, Some(shard)), printer);
     let progress = Work { bar: request.bar(experiment), journal: &journal };
-    let done = run::work(experiment, options, shard, &progress, &journal)?;
+    let leave = || {
+        let kept = journal.ended().map_or(0, |ended| ended.len());
+        printer.complain(&format!("interrupted; {kept} simulations of the shard had ended and are kept"));
+        Exit::Interrupted
+    };
+    let work = || run::work(experiment, options, shard, &progress, &journal);
+    let done = interrupt::patiently(work, leave)?;
     drop(progress);
-    let is_interrupted = progress::interrupted();
+    let is_interrupted = interrupted();
     if !is_interrupted {
         journal.end();
     }

@@ -52,6 +52,11 @@ impl Draft {
         Self { head, settings: Node::new(mark, Value::Map(settings)) }
     }
 
+    /// True if it says nothing that a scenario says.
+    pub(super) fn is_empty(&self) -> bool {
+        self.head.is_empty() && matches!(&self.settings.value, Value::Map(map) if map.is_empty())
+    }
+
     /// What it extends, and where it says so.
     pub(super) fn extends(&self, problems: &mut Vec<Problem>) -> Option<(String, Mark)> {
         let entry = self.head.get("extends")?;

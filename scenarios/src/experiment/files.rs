@@ -81,7 +81,10 @@ pub(super) fn read(
             return None;
         }
         let draft = match read_bytes(files, &path) {
-            Ok(bytes) => parse(&path, bytes, sources, problems)?,
+            Ok(bytes) => match said {
+                None => parse(&path, bytes, sources, problems)?,
+                Some(said) => parse_named(&path, bytes, said, sources, problems)?,
+            },
             Err(Unreadable { message, help }) => {
                 let mark = said.unwrap_or_else(|| sources.add(&path, "").start());
                 problems.push(Problem::new(mark, message).help(help));
@@ -150,6 +153,27 @@ fn parse(path: &str, bytes: Vec<u8>, sources: &mut Sources, problems: &mut Vec<P
             None
         }
     }
+}
+
+/// A file that another one names. One that is no scenario may hold what is nobody's business here: no
+/// line of it is quoted.
+fn parse_named(
+    path: &str,
+    bytes: Vec<u8>,
+    said: Mark,
+    sources: &mut Sources,
+    problems: &mut Vec<Problem>,
+) -> Option<Draft> {
+    let mut found = Vec::new();
+    let draft = parse(path, bytes, sources, &mut found).filter(|draft| !draft.is_empty());
+    match &draft {
+        Some(_) => problems.append(&mut found),
+        None => problems.push(
+            Problem::new(said, format!("`{}` is not a scenario", shorten(path)))
+                .help(format!("`foretrain check {}` tells why", shorten(path))),
+        ),
+    }
+    draft
 }
 
 fn not_utf8(source: SourceId, error: &std::string::FromUtf8Error) -> Problem {

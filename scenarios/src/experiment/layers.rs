@@ -186,30 +186,63 @@ impl Layers {
         written.chain(single.map(|(path, node)| Node::nest(&paths::keys(path), node)))
     }
 
+    /// Reports settings of variants that no run would have, as the sweep has values for them.
+    fn swept_over(&self, problems: &mut Vec<Problem>) {
+        let paths = || self.axes.iter().flat_map(|axis| &axis.paths);
+        for (variant, patch) in &self.variants {
+            for (path, node) in paths().filter_map(|path| Some((path, patch.at(&paths::keys(path))?))) {
+                let message =
+                    format!("`{path}` of the variant `{variant}` is swept: no run would have this value");
+                let help = "remove it, or sweep other settings";
+                problems.push(Problem::new(node.mark, message).help(help));
+            }
+        }
+    }
+
     /// Checks every variant, and every value of every axis on its own.
     pub(super) fn check(&self, problems: &mut Vec<Problem>) {
         const ENOUGH: usize = 20;
         const TOO_MANY: usize = 1_000;
         let first = sweep::point(&self.axes, 0);
+        let mut of_variants: Vec<(Problem, Vec<&str>)> = Vec::new();
         for (variant, patch) in &self.variants {
+            let mut found = Vec::new();
             // Every variant repeats the problems of the base; once there are many, its patch is
             // checked alone.
-            if problems.len() > ENOUGH {
-                check_alone(iter::once((Vec::new(), patch.clone())), problems);
+            if of_variants.len() > ENOUGH {
+                check_alone(iter::once((Vec::new(), patch.clone())), &mut found);
             } else if let Some((_, findings)) =
-                resolve(self.variant(variant).tree(&first, &[]), &self.named, Depth::Whole, problems)
+                resolve(self.variant(variant).tree(&first, &[]), &self.named, Depth::Whole, &mut found)
             {
                 let lasting = findings.into_iter().filter(|finding| !finding.swept);
-                problems.extend(lasting.map(|finding| finding.problem));
+                found.extend(lasting.map(|finding| finding.problem));
+            }
+            for problem in found {
+                let known = of_variants.iter_mut().take(TOO_MANY).find(|(known, _)| *known == problem);
+                match known {
+                    Some((_, variants)) => variants.push(variant),
+                    None => of_variants.push((problem, vec![variant])),
+                }
             }
         }
+        let all = self.variants.len();
+        problems.extend(of_variants.into_iter().map(|(problem, variants)| match variants.len() {
+            some if some < all => problem.of_variants(&variants),
+            _ => problem,
+        }));
+        self.swept_over(problems);
         for axis in &self.axes {
             for index in 0..axis.len().min(sweep::MAX_LISTED as u64) {
                 if problems.len() > TOO_MANY {
                     return;
                 }
                 let keys = axis.paths.iter().map(|path| paths::keys(path));
+                let before = problems.len();
                 check_alone(keys.zip(axis.value(index)), problems);
+                // All values of a range stand at one place: one that is wrong tells enough.
+                if problems.len() > before && axis.is_spaced() {
+                    break;
+                }
             }
         }
     }

@@ -140,6 +140,11 @@ pub(crate) fn digits(axes: &[Axis], mut index: u64) -> Vec<u64> {
 }
 
 impl Axis {
+    /// True if its values are a range, not a list.
+    pub(crate) fn is_spaced(&self) -> bool {
+        matches!(self.values, Values::Spaced(_))
+    }
+
     /// An axis over one path.
     pub(super) fn listed(path: String, values: Vec<Node>, mark: Mark) -> Self {
         let values = Values::Listed(values.into_iter().map(|value| vec![value]).collect());

@@ -14,7 +14,7 @@ use super::drives::drives;
 use super::pipelining::pipelining;
 use crate::schema::{
     self, AddedTo, Attention, Bytes, BytesPerParameter, Count, Gelu, Launch, LayersOf, Mlp, Model, Optimizer,
-    Parallelism, Precision, Scenario, Software, StageLayers, WhenFull,
+    Parallelism, Precision, Scenario, SequenceParallel, Software, StageLayers, WhenFull,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -106,7 +106,7 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
     let stages = scenario.stages() as u32;
     let split = Split {
         tensor: parallelism.tensor.map_or(1, |tensor| tensor.get() as u32),
-        sequence_parallel: parallelism.sequence_parallel == Some(true),
+        sequence_parallel: parallelism.sequence_parallel == Some(SequenceParallel::On),
         stages,
         chunks: parallelism.schedule.chain(stages).chunks,
         layers: layers(scenario, parallelism.schedule.chain(stages)),

@@ -9,7 +9,7 @@ use hw_models::digest::digest;
 use reports::summary::{JournaledRun, Outcome, RunSummary};
 
 use super::one::{self, Drawn};
-use super::outcomes::fingerprint;
+use super::outcomes::{fingerprint, of_step};
 use crate::experiment::Experiment;
 use crate::schema::Scenario;
 
@@ -98,11 +98,6 @@ impl<'a> Simulations<'a> {
     }
 
     fn key(&self, question: &Question, scenario: &Scenario) -> Key {
-        // Campaigns are added to the simulation of their step.
-        let step = match &scenario.campaign {
-            Some(_) => fingerprint(&Scenario { campaign: None, ..scenario.clone() }),
-            None => fingerprint(scenario),
-        };
-        Key(digest(&(question, self.seed, &self.texts, step)))
+        Key(digest(&(question, self.seed, &self.texts, fingerprint(&of_step(scenario)))))
     }
 }

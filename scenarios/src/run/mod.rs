@@ -171,6 +171,8 @@ pub trait Progress: Sync {
     fn begin(&self, runs: u64);
     /// One of them is done.
     fn done(&self);
+    /// Tells seconds of one core that so many runs take together, roughly.
+    fn expect(&self, _core_s: f64, _runs: u64) {}
     /// Whether to begin no further run; those that have ended are summarised.
     fn stop(&self) -> bool {
         false
@@ -237,12 +239,13 @@ pub fn resume(
     progress: &dyn Progress,
     journal: Option<&dyn Journal>,
 ) -> Result<Summary, Refusal> {
-    plan(experiment, options, &Sizing(progress))?;
+    let Plan { estimated_s, runs, .. } = plan(experiment, options, &Sizing(progress))?;
+    progress.expect(estimated_s, runs);
     let variants = selected(experiment, options)?;
     let simulations = Simulations::new(experiment, options.seed, journal);
     if let Some(search) = experiment.search() {
         let (runs, proof) = search::best(experiment, search, &variants, options, &simulations, progress)?;
-        let runs = picture::add(experiment, options, runs)?;
+        let runs = picture::add(experiment, options, runs, progress)?;
         return Ok(summarise::searched(experiment, options, &variants, proof, runs));
     }
     let points: Vec<Point> = experiment.points().collect();
@@ -258,7 +261,7 @@ pub fn resume(
     for (place, remedies) in remedies {
         runs[place].failure.iter_mut().for_each(|failure| failure.remedies.extend(remedies.iter().cloned()));
     }
-    let runs = picture::add(experiment, options, runs)?;
+    let runs = picture::add(experiment, options, runs, progress)?;
     Ok(summarise::summary(experiment, options, &variants, pairs.len(), runs))
 }
 

@@ -64,8 +64,8 @@ pub(super) struct Ended {
     pub(super) outcome: Arc<RunSummary>,
 }
 
-/// Runs variants at points, in their order whatever the order in which they end; fewer if it is
-/// stopped.
+/// Runs variants at points, in their order whatever the order in which they end; of a run that is
+/// stopped only those whose outcome is known.
 ///
 /// # Errors
 /// A mistake in foretrain.
@@ -77,30 +77,30 @@ pub(super) fn run_all(
     progress: &dyn Progress,
 ) -> Result<Vec<Ended>, Refusal> {
     progress.begin(pairs.len() as u64);
-    let run = |&(point, variant): &(&Point, &str)| -> Option<Result<Ended, Refusal>> {
-        if progress.stop() {
-            return None;
-        }
-        let run = run(experiment, variant, point, outcomes);
+    let run = |&pair: &(&Point, &str)| {
+        let run = run(experiment, pair, outcomes, progress);
         progress.done();
-        Some(run)
+        run.transpose()
     };
     let runs = in_parallel(options.jobs, || pairs.par_iter().map(run).collect::<Vec<_>>());
     runs.into_iter().flatten().collect()
 }
 
-/// Runs a variant at a point.
+/// Runs a variant at a point. `None`: it was stopped before.
 fn run(
     experiment: &Experiment,
-    variant: &str,
-    point: &Point,
+    (point, variant): (&Point, &str),
     outcomes: &Outcomes<'_>,
-) -> Result<Ended, Refusal> {
-    let ended = |outcome| Ended { variant: variant.to_owned(), point: point.clone(), outcome };
+    progress: &dyn Progress,
+) -> Result<Option<Ended>, Refusal> {
+    let ended = |outcome| Some(Ended { variant: variant.to_owned(), point: point.clone(), outcome });
     let scenario = match experiment.resolve(variant, point) {
         Ok(resolved) => resolved.scenario,
         Err(infeasible) => return Ok(ended(Arc::new(failure::infeasible(infeasible.reason)))),
     };
+    if progress.stop() && !outcomes.knows(&scenario) {
+        return Ok(None);
+    }
     let broken = |reason| Refusal::Broken { variant: variant.to_owned(), point: point.values(), reason };
     Ok(ended(outcomes.of(&scenario).map_err(broken)?))
 }

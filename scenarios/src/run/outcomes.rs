@@ -1,6 +1,7 @@
 //! What came out of the scenarios of an experiment: a run is a pure function of its scenario, so each is simulated once,
 //! be it for a point of the sweep or as a remedy for another.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -41,18 +42,16 @@ impl<'a> Outcomes<'a> {
     /// # Errors
     /// A mistake in foretrain, in words.
     pub(super) fn of(&self, scenario: &Scenario) -> Outcome {
-        let of_step = |scenario: &Scenario| {
+        let simulated = |scenario: &Scenario| {
             let known = self.known(scenario);
             let tried = || known.tried.get()?.clone();
             let run = || self.simulations.run(scenario, self.drawn).map(Arc::new);
             known.run.get_or_init(|| tried().unwrap_or_else(run)).clone()
         };
         if scenario.campaign.is_none() {
-            return of_step(scenario);
+            return simulated(scenario);
         }
-        // Campaigns of the same step share its simulation.
-        let step = Scenario { campaign: None, ..scenario.clone() };
-        let mut run = RunSummary::clone(&*of_step(&step)?);
+        let mut run = RunSummary::clone(&*simulated(&of_step(scenario))?);
         campaign::add(scenario, self.simulations.seed(), &mut run);
         Ok(Arc::new(run))
     }
@@ -66,9 +65,22 @@ impl<'a> Outcomes<'a> {
         outcome?.ok()
     }
 
+    /// True if the outcome of a run need not be simulated.
+    pub(super) fn knows(&self, scenario: &Scenario) -> bool {
+        self.known(&of_step(scenario)).run.get().is_some() || self.simulations.knows(scenario)
+    }
+
     fn known(&self, scenario: &Scenario) -> Arc<Known> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(known.entry(fingerprint(scenario)).or_default())
+    }
+}
+
+/// A scenario without its campaign: campaigns of a step share its simulation.
+pub(super) fn of_step(scenario: &Scenario) -> Cow<'_, Scenario> {
+    match &scenario.campaign {
+        Some(_) => Cow::Owned(Scenario { campaign: None, ..scenario.clone() }),
+        None => Cow::Borrowed(scenario),
     }
 }
 

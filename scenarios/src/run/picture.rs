@@ -14,7 +14,7 @@ use workloads::plan::Built;
 use super::choice::{self, Decided};
 use super::one::{self, Prepared, Simulation};
 use super::words::Words;
-use super::{Options, Refusal, in_parallel, programmed, replayed};
+use super::{Options, Progress, Refusal, in_parallel, programmed, replayed};
 use crate::experiment::{Experiment, Point};
 use crate::plans;
 use crate::schema::Scenario;
@@ -22,15 +22,16 @@ use crate::schema::Scenario;
 /// Simulated activities of the longest run that is drawn: a page has room for some thousand boxes.
 const DRAWN_MAX: u64 = 200_000;
 
-/// Adds pictures to the runs of one point: where the best run of all is.
+/// Adds pictures to the runs of one point: where the best run of all is. None once it is stopped.
 pub(super) fn add(
     experiment: &Experiment,
     options: &Options,
     mut runs: Vec<RunSummary>,
+    progress: &dyn Progress,
 ) -> Result<Vec<RunSummary>, Refusal> {
     let Some(shown) = point_to_show(&runs) else { return Ok(runs) };
     let Some(point) = experiment.point_of(&shown) else { return Ok(runs) };
-    let wanting = |run: &&mut RunSummary| run.point == shown && !is_drawn(run);
+    let wanting = |run: &&mut RunSummary| run.point == shown && !is_drawn(run) && !progress.stop();
     let all =
         || runs.par_iter_mut().filter(wanting).try_for_each(|run| rebuilt(experiment, options, &point, run));
     in_parallel(options.jobs, all)?;

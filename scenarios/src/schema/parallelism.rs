@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bytes, ContextExchange, Count, Gather, Placement, Schedule, SendMode, Sharding, StageLayers, Stages,
+    Bytes, ContextExchange, Count, Gather, Placement, Schedule, SendMode, SequenceParallel, Sharding,
+    StageLayers, Stages,
 };
 
 /// How the work is spread over devices.
@@ -13,8 +14,8 @@ use super::{
 pub struct Parallelism {
     /// Ranks that share each layer of a transformer.
     pub tensor: Option<Count<1, 131_072>>,
-    /// Whether norms and residuals are split over the tensor ranks along the sequence.
-    pub sequence_parallel: Option<bool>,
+    /// Whether norms and residuals are split over the tensor ranks along the sequence; `auto`: where there are several.
+    pub sequence_parallel: Option<SequenceParallel>,
     /// Pipeline stages; of a profiled pipeline its number of stages when absent.
     pub pipeline: Option<Stages>,
     /// Layers of each stage of a transformer: `even`, which is so when absent, `balanced`, or a list, the first stage first.

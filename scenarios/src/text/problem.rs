@@ -55,6 +55,20 @@ impl Problem {
         self
     }
 
+    /// The problem of some variants, which it then names.
+    pub(crate) fn of_variants(mut self, names: &[&str]) -> Self {
+        const NAMED: usize = 3;
+        let more = names.len().saturating_sub(NAMED);
+        let mut named: Vec<String> = names.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
+        named.extend((more > 0).then(|| format!("{more} more")));
+        // A problem of what the variant says names it already.
+        if !named.first().is_some_and(|name| self.message.contains(name)) {
+            let word = if names.len() == 1 { "variant" } else { "variants" };
+            self.message += &format!(" ({word} {})", named.join(", "));
+        }
+        self
+    }
+
     /// The problem with its lines, as the compiler would show it. `color` adds ANSI colours; they carry no meaning.
     pub fn render(&self, sources: &Sources, color: bool) -> String {
         let paint = Paint(color);
@@ -212,7 +226,7 @@ impl Failure {
 
     /// All problems one after the other, with an empty line between them and a count at the end.
     pub fn render(&self, color: bool) -> String {
-        const SHOWN: usize = 50;
+        const SHOWN: usize = 100;
         let mut out = String::new();
         for problem in self.problems.iter().take(SHOWN) {
             out += &problem.render(&self.sources, color);

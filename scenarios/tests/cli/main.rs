@@ -13,6 +13,7 @@ mod hardware_files;
 mod help;
 mod importing;
 mod interchanging;
+mod interrupts;
 mod looking;
 mod mistakes;
 mod output;

@@ -71,3 +71,53 @@ fn a_path_that_is_not_text_is_refused() {
     assert_eq!(answer.exit, 2);
     assert!(answer.err.contains("UTF-8"), "{}", answer.err);
 }
+
+/// Pipes and devices are not waited for, and no line of a file that is no scenario is shown.
+#[cfg(unix)]
+#[test]
+fn files_that_a_scenario_names_are_files_and_foreign_ones_are_not_quoted() {
+    let sandbox = Sandbox::new("named-files");
+    let pipe = sandbox.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it is there").success());
+    sandbox.write("secret", "token: 0123\n");
+    sandbox.write("list", "- 0123\n");
+    sandbox.write("broken", "a: [0123\n");
+    for name in ["pipe", "/dev/zero", "secret", "list", "broken"] {
+        sandbox.write("names.yaml", format!("name: x\nextends: {name}\n"));
+        let answer = sandbox.run("check names.yaml");
+        assert_eq!(answer.exit, 2, "{name}: {}", answer.err);
+        let is_device = ["pipe", "/dev/zero"].contains(&name);
+        let expected = if is_device { "it is a pipe or a device, not a file" } else { "is not a scenario" };
+        assert!(answer.err.contains(expected) && !answer.err.contains("0123"), "{name}: {}", answer.err);
+    }
+    for setting in ["calibration: [pipe]", "model: { transformer: { preset: none, config: pipe } }"] {
+        let text = format!("name: x\nextends: library:megatron-22b\n{setting}\n");
+        sandbox.write("names.yaml", text);
+        let answer = sandbox.run("check names.yaml");
+        assert!(answer.exit == 2 && answer.err.contains("a pipe or a device"), "{setting}: {}", answer.err);
+    }
+}
+
+/// A range with a wrong value is one mistake, and a mistake of a variant names it.
+#[test]
+fn one_cause_is_one_problem_and_names_its_variant() {
+    let sandbox = Sandbox::with_pipeline(
+        "one-cause",
+        "sweep: { training.micro_batches: { from: 1, to: 100, steps: 1000 } }\n",
+    );
+    let answer = sandbox.run("check small.yaml");
+    assert!(answer.exit == 2 && answer.err.ends_with("\n1 problem\n"), "{}", answer.err);
+    let model = "name: x\nmachine: { node: dgx-h100 }\nmodel: { transformer: { preset: gpt2 } }\n\
+        training: { micro_batch: 1, sequence: 512 }\n";
+    sandbox.write(
+        "wide.yaml",
+        format!("{model}variants: {{ plain: {{}}, wide: {{ parallelism: {{ tensor: 16 }} }} }}\n"),
+    );
+    let answer = sandbox.run("check wide.yaml");
+    assert!(answer.err.contains("over 16 ranks (variant `wide`)"), "{}", answer.err);
+    assert!(answer.err.contains("= help: 4 would do"), "{}", answer.err);
+    let swept = "variants: { wide: { parallelism: { tensor: 2 } } }\nsweep: { parallelism.tensor: [1, 2] }\n";
+    sandbox.write("swept.yaml", format!("{model}{swept}"));
+    let answer = sandbox.run("check swept.yaml");
+    assert!(answer.err.contains("of the variant `wide` is swept"), "{}", answer.err);
+}

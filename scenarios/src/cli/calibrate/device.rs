@@ -26,7 +26,7 @@ use crate::cli::lines::Lines;
 use crate::cli::output::REPORT;
 use crate::cli::printer::Printer;
 use crate::cli::trouble::{self, Trouble};
-use crate::cli::{Exit, Format, SEED, VERSION, files, progress};
+use crate::cli::{Exit, Format, SEED, VERSION, files, interrupt, progress};
 
 /// Bytes that may be written to a drive.
 const WRITTEN: u64 = 16 << 30;
@@ -137,7 +137,7 @@ impl Target {
 
 /// Measures a device, fits its constants, and writes both.
 pub(super) fn measure(target: &Target, arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
-    progress::catch_interrupts();
+    interrupt::catch();
     let mut device = target.open(arguments)?;
     if !is_measurable(&*device, target, printer) {
         return Ok(Exit::NoDevice);
@@ -300,7 +300,7 @@ impl Observer for Watching {
     }
 
     fn stop(&self) -> bool {
-        progress::interrupted()
+        interrupt::interrupted()
     }
 }
 

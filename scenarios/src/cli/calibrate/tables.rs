@@ -12,8 +12,9 @@ use scenarios::calibration::{Calibration, Class, Options, calibrate as fit, embe
 
 use super::{Arguments, FOLDER, page, put_hardware, today};
 use crate::cli::files;
+use crate::cli::interrupt;
 use crate::cli::printer::Printer;
-use crate::cli::progress::{self, Bar};
+use crate::cli::progress::Bar;
 use crate::cli::trouble::{self, Trouble};
 use crate::cli::{Exit, Format, VERSION};
 
@@ -24,7 +25,7 @@ const ALL: &str = "all";
 
 /// Fits what the tables measured.
 pub(super) fn fitted(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
-    progress::catch_interrupts();
+    interrupt::catch();
     let tables = tables(&arguments.from)?;
     let folder = arguments.out.as_ref().map(|out| out.join(FOLDER));
     folder.as_deref().map(files::make).transpose()?;

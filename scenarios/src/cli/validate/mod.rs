@@ -10,9 +10,10 @@ use std::path::PathBuf;
 use reports::validation::{self, Validation};
 use scenarios::validation::{Options, names, title, validate as judge};
 
+use crate::cli::interrupt;
 use crate::cli::output::{CSV, JSON, REPORT, Staging, page};
 use crate::cli::printer::Printer;
-use crate::cli::progress::{self, Bar};
+use crate::cli::progress::Bar;
 use crate::cli::run::{Output, command};
 use crate::cli::trouble::Trouble;
 use crate::cli::{Exit, VERSION};
@@ -67,7 +68,7 @@ const FOLDER: &str = "validate";
 
 /// Judges the sets.
 pub(super) fn validate(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
-    progress::catch_interrupts();
+    interrupt::catch();
     match &arguments.recorded {
         _ if arguments.dry_run => dry_run::tell(arguments, printer),
         _ if arguments.on_device => on_device::measure(arguments, printer),

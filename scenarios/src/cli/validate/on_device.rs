@@ -15,9 +15,9 @@ use crate::cli::calibrate::today;
 use crate::cli::files::cannot_write;
 use crate::cli::lines::{Lines, Names};
 use crate::cli::printer::Printer;
-use crate::cli::progress;
 use crate::cli::trouble::Trouble;
 use crate::cli::{Exit, VERSION};
+use crate::cli::{interrupt, progress};
 
 /// How records of workloads are called, in the folder of results.
 const RECORD: Names = Names { partial: "on-device.partial.jsonl", whole: "on-device.jsonl" };
@@ -64,7 +64,7 @@ pub(super) fn measure(arguments: &Arguments, printer: &Printer) -> Result<Exit, 
     let mut record = Lines::begin::<Measurement>(&arguments.out, RECORD, &heading, &[])?;
     let bar = progress::line(arguments.quiet, "rows", questions.len() as u64);
     for question in &questions {
-        if progress::interrupted() {
+        if interrupt::interrupted() {
             bar.finish_and_clear();
             let kept = arguments.out.join(RECORD.partial);
             let remedy = "`foretrain validate --recorded` judges it";

@@ -60,7 +60,7 @@ pub(super) fn check(
 ) -> (Derived, Vec<Finding>) {
     let (derived, findings) = Default::default();
     let of_program = matches!(scenario.model, Model::Program(_));
-    let mut check = Check { tree, examples, named, of_program, derived, findings };
+    let mut check = Check { tree, examples, named, of_program, gpus: None, derived, findings };
     check.calibrated(scenario);
     check.movement_plan(scenario);
     match scenario.model {
@@ -88,6 +88,8 @@ struct Check<'a> {
     named: &'a Named,
     /// The model is that of a program.
     of_program: bool,
+    /// GPUs of the machine, once it is known.
+    gpus: Option<u32>,
     derived: Derived,
     findings: Vec<Finding>,
 }

@@ -4,7 +4,7 @@ use hw_models::catalogue::Gpu;
 
 use super::Check;
 use super::batches::Batches;
-use crate::schema::{Count, Precision, Scenario, SendMode};
+use crate::schema::{Count, Precision, Scenario, SendMode, SequenceParallel};
 
 impl Check<'_> {
     /// Checks the machine and what is on it of the model at `path`, which users know as `words`.
@@ -23,6 +23,7 @@ impl Check<'_> {
                 None
             }
         };
+        self.gpus = machine.as_ref().map(|machine| machine.gpus());
         let placed = machine.as_ref().is_some_and(|machine| self.copies(&mut scenario.parallelism, machine));
         if placed {
             let copies = scenario.parallelism.data.map_or(1, Count::get);
@@ -63,7 +64,8 @@ fn defaults(scenario: &mut Scenario) {
     parallelism.pipeline = parallelism.pipeline.or(Count::new(1));
     parallelism.context = parallelism.context.or(Count::new(1));
     parallelism.expert = parallelism.expert.or(Count::new(1));
-    parallelism.sequence_parallel.get_or_insert(false);
+    let said = parallelism.sequence_parallel.unwrap_or(SequenceParallel::Off);
+    parallelism.sequence_parallel = Some(said.of_ranks(parallelism.tensor.map_or(1, Count::get)));
     parallelism.idle.get_or_insert_default();
     parallelism.placement.get_or_insert_default();
     parallelism.send.get_or_insert(SendMode::Eager);

@@ -61,12 +61,19 @@ const SETTINGS: [(&str, &str, &[&str]); 21] = [
     ("attention", "software.attention", &["training.precision"]),
 ];
 
+/// Tensor ranks, as the model calls them.
+const TENSOR: &str = "tensor";
+
 impl Check<'_> {
     /// Whether everything divides, with the values that would do where it does not.
     pub(super) fn sharding(&mut self, scenario: &Scenario) {
         let Some(settings) = scenario.model.transformer() else { return };
         let (model, execution) = (settings.dimensions(), execution(scenario));
-        for invalid in ShardedTransformer::new(&model, &execution).err().into_iter().flatten() {
+        for mut invalid in ShardedTransformer::new(&model, &execution).err().into_iter().flatten() {
+            if let (TENSOR, Some(gpus)) = (invalid.path, self.gpus) {
+                let ranks = execution.split.fewer_tensor_ranks(&model, execution.sequence, gpus);
+                invalid.remedy = format!("{ranks} would do");
+            }
             self.invalid(&invalid);
         }
         let ranks = |count: Option<Count<1, 131_072>>| count.map_or(1, Count::get) as u32;

@@ -28,6 +28,8 @@ pub struct Split {
     pub expert: u32,
 }
 
+const KV_HEADS: &str = "heads of keys and values";
+
 /// Most ranks of a ring: each is a step of every layer.
 const RING_MAX: u32 = 1 << 10;
 
@@ -88,26 +90,47 @@ impl Split {
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
 
-    fn tensor_ranks(&self, model: &Transformer, sequence: u32, found: &mut Vec<Diagnostic>) {
-        let t = self.tensor;
-        let mut shared = vec![("heads", model.heads), ("columns of the MLP (`ffn`)", model.ffn)];
-        // Where the heads cannot be split, those of keys and values, of which they are a multiple, cannot either.
-        if t > 0 && model.heads.is_multiple_of(t) {
-            shared.insert(1, ("heads of keys and values", model.kv_heads));
-        }
+    /// Most tensor ranks, no more than these, that come out even with a model, its sequences and the
+    /// GPUs of a machine.
+    pub fn fewer_tensor_ranks(&self, model: &Transformer, sequence: u32, gpus: u32) -> u32 {
+        let shared = self.shared(model, sequence);
+        let is_even =
+            |&t: &u32| gpus.is_multiple_of(t) && shared.iter().all(|(_, count)| count.is_multiple_of(t));
+        (2..=self.tensor.min(gpus)).rev().find(is_even).unwrap_or(1)
+    }
+
+    /// What tensor ranks share, and how much of it there is.
+    fn shared(&self, model: &Transformer, sequence: u32) -> Vec<(&'static str, u32)> {
+        let mut shared = vec![
+            ("heads", model.heads),
+            (KV_HEADS, model.kv_heads),
+            ("columns of the MLP (`ffn`)", model.ffn),
+        ];
         if self.sequence_parallel {
             shared.push(("tokens of a sequence (`sequence_parallel`)", sequence));
         }
-        let common = shared.iter().fold(model.kv_heads, |common, (_, count)| gcd(common, *count));
+        shared
+    }
+
+    fn tensor_ranks(&self, model: &Transformer, sequence: u32, found: &mut Vec<Diagnostic>) {
+        let t = self.tensor;
+        let shared = self.shared(model, sequence);
+        let common = shared.iter().fold(0, |common, (_, count)| gcd(common, *count));
         if t == 0 {
             let problem =
                 format!("there must be at least one rank; {} would do", nearest_divisors(common, 1));
             found.push(Diagnostic::sentence("tensor", problem));
             return;
         }
-        for (what, count) in shared.iter().filter(|(_, count)| !count.is_multiple_of(t)) {
+        // Where the heads cannot be split, those of keys and values, of which they are a multiple, cannot either.
+        let heads = model.heads.is_multiple_of(t);
+        let is_told = |what: &str| heads || what != KV_HEADS;
+        let uneven = shared.iter().filter(|(what, count)| !count.is_multiple_of(t) && is_told(what));
+        let uneven: Vec<String> = uneven.map(|(what, count)| format!("{count} {what}")).collect();
+        if !uneven.is_empty() {
             let problem = format!(
-                "{count} {what} cannot be split evenly over {t} ranks; {} would do",
+                "{} cannot be split evenly over {t} ranks; {} would do",
+                uneven.join(" and "),
                 nearest_divisors(common, t)
             );
             found.push(Diagnostic::sentence("tensor", problem));
