@@ -305,7 +305,7 @@ fn held_out(calibration: &Calibration) -> Option<f64> {
 }
 
 fn law(law: &Law) -> Result<Markup, PlotError> {
-    let colours = Categories::new([FITTED, HELD_OUT]);
+    let colours = Categories::others([FITTED, HELD_OUT]);
     let cloud = |name: &str, held_out: bool| {
         let points = law.points.iter().filter(|point| point.held_out == held_out);
         Cloud {

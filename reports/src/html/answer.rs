@@ -1,33 +1,38 @@
-//! The answer: one sentence, the numbers of one run, every run in a table, how to get the same
-//! again.
+//! The answer: one sentence, the numbers of one run and a small chart, every run in a table, how to
+//! get the same again.
 
 use maud::{Markup, html};
 
 use super::{Page, ROWS_AT_ONCE};
 use crate::explained::{explained_of, facts};
-use crate::summary::{PowerUse, RunSummary, Summary};
-use crate::table::{Table, used};
+use crate::plots::palette;
+use crate::ranking::Speed;
+use crate::summary::{RunSummary, Summary};
+use crate::table::Table;
 use crate::wording::unbroken;
-use crate::{finding, quantity};
+use crate::{finding, quantity, state};
 
 /// Rows of the table of runs.
 const ROWS_MAX: usize = 500;
+/// Numbers and bars of the first screen.
+const NUMBERS_MAX: usize = 4;
+const BARS_MAX: usize = 8;
 
 pub(super) fn section(page: &Page<'_>) -> Markup {
     let summary = page.summary;
     html! {
-        header {
+        header #answer {
             p.kicker { "foretrain report" }
             h1 { (summary.name) }
             p.finding { (unbroken(&summary.finding)) }
             @let conditions = finding::conditions(summary, &page.comparison);
             @if !conditions.is_empty() { p.conditions { (unbroken(&conditions)) } }
-            @if let Some(description) = &summary.description { p { (description) } }
         }
         section {
-            @if let Some(run) = page.shown { (headline(page, run)) }
+            @if let Some(run) = page.shown { div.first { (numbers(page, run)) (chart(page, run)) } }
             (promises(page))
             (rests_on(page))
+            @if let Some(description) = &summary.description { p { (description) } }
             @if page.points().len() == 1 { (runs(page)) (failures(page)) }
             p.fine {
                 (again(summary)) code { (summary.reproduce) } ". Seed " (summary.seed) ", scenario "
@@ -46,25 +51,124 @@ fn again(summary: &Summary) -> &'static str {
     }
 }
 
-fn headline(page: &Page<'_>, run: &RunSummary) -> Markup {
+/// The four numbers that matter most of a run, each with how sure it is.
+fn numbers(page: &Page<'_>, run: &RunSummary) -> Markup {
     let role =
         if page.comparison.cases.len() > 1 { "One of several cases, the best there:" } else { "Best:" };
-    let mut numbers = Vec::new();
-    numbers.push(("step time", run.step_time().map(quantity::seconds)));
-    numbers.push(("tokens", run.tokens_per_s.map(|rate| quantity::rate(rate, "tokens"))));
-    numbers.push(("samples", run.samples_per_s.map(|rate| quantity::rate(rate, "samples"))));
-    numbers.push(("model FLOPs utilisation", run.mfu.map(quantity::percent)));
-    numbers.push(("pipeline bubble", run.bubble_fraction.map(quantity::percent)));
-    numbers.push(("power and energy", run.power.as_ref().map(PowerUse::in_words)));
-    numbers.push(("peak memory", run.worst_device().map(used)));
+    let step = run.step_time();
+    // What a step gets done is certain, so that a rate is as uncertain as the time.
+    let interval = run.step_time_interval_s.zip(step);
+    let of_rate = |value: f64, text: fn(f64) -> String| {
+        let bounds = interval.map(|([least, most], step)| [value * step / most, value * step / least]);
+        (text(value), bounds.map(|[least, most]| in_nine_of_ten(&text(least), &text(most))))
+    };
+    let time = step.map(|step| {
+        let bounds = run.step_time_interval_s;
+        let bounds =
+            bounds.map(|[least, most]| in_nine_of_ten(&quantity::seconds(least), &quantity::seconds(most)));
+        ("step time", (quantity::seconds(step), bounds))
+    });
+    let rate = match page.speed() {
+        speed @ (Speed::Tokens | Speed::Samples) => {
+            let text = if speed == Speed::Tokens { tokens } else { samples };
+            speed.value(run).map(|value| ("throughput", of_rate(value, text)))
+        }
+        Speed::MicroBatches | Speed::Steps => None,
+    };
+    let utilisation = run.mfu.map(|mfu| ("model FLOPs utilisation", of_rate(mfu, quantity::percent)));
+    let bubble = run.bubble_fraction.map(|share| ("pipeline bubble", (quantity::percent(share), None)));
+    let power = run.power.as_ref().map(|power| ("power and energy", (power.in_words(), None)));
+    let memory = run.worst_device().map(|device| {
+        let of = device.capacity_bytes.map(|capacity| format!("of {}", quantity::bytes(capacity)));
+        ("peak memory", (quantity::bytes(device.peak_bytes), of))
+    });
+    let all = [time, rate, utilisation, memory, bubble, power].into_iter().flatten();
     html! {
-        @if page.summary.variants.len() > 1 { p.aid { (role) " " strong { (page.label(run)) } } }
-        dl.headline {
-            @for (name, value) in numbers {
-                @if let Some(value) = value { div { dt { (name) } dd { (value) } } }
+        div {
+            @if page.summary.variants.len() > 1 { p.aid { (role) " " strong { (page.label(run)) } } }
+            dl.headline {
+                @for (name, (value, sure)) in all.take(NUMBERS_MAX) {
+                    div { dt { (name) } dd { (value) @if let Some(sure) = sure { span.sure { (sure) } } } }
+                }
             }
         }
     }
+}
+
+fn tokens(rate: f64) -> String {
+    quantity::rate(rate, "tokens")
+}
+
+fn samples(rate: f64) -> String {
+    quantity::rate(rate, "samples")
+}
+
+fn in_nine_of_ten(least: &str, most: &str) -> String {
+    format!("90 %: {least} to {most}")
+}
+
+/// A bar of the first screen; without a value only what it says.
+struct Bar<'a> {
+    name: &'a str,
+    value: Option<f64>,
+    fill: String,
+    text: String,
+}
+
+/// The runs beside the best as bars; of a run alone, where its time goes.
+fn chart(page: &Page<'_>, run: &RunSummary) -> Markup {
+    let (title, bars) = match page.focus.len() {
+        0 | 1 => ("Where the step goes".to_owned(), causes(run)),
+        _ => (format!("{}{}", page.speed().title(), page.place), speeds(page)),
+    };
+    let most = bars.iter().filter_map(|bar| bar.value).fold(f64::MIN_POSITIVE, f64::max);
+    let style = |value: f64, fill: &str| format!("--bar:{:.1}%;--fill:{fill}", value / most * 100.0);
+    html! {
+        @if !bars.is_empty() {
+            table.small {
+                caption { (title) }
+                tbody {
+                    @for Bar { name, value, fill, text } in bars.iter().take(BARS_MAX) {
+                        tr {
+                            th scope="row" { (name) }
+                            @match value {
+                                Some(value) => td.bar style=(style(*value, fill)) { span { (text) } },
+                                None => td { (text) },
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn causes(run: &RunSummary) -> Vec<Bar<'_>> {
+    let whole: f64 = run.time_breakdown_s.values().sum();
+    let seen = state::in_order(&run.time_breakdown_s).filter(|(_, time)| *time > 0.0);
+    let of = |(name, time)| Bar {
+        name,
+        value: Some(time),
+        fill: palette::css(palette::of_state(name)),
+        text: quantity::percent(time / whole),
+    };
+    seen.map(of).collect()
+}
+
+fn speeds<'a>(page: &Page<'a>) -> Vec<Bar<'a>> {
+    let of = |run: &&'a RunSummary| {
+        let speed = page.speed();
+        let value = if speed == Speed::Steps { run.step_time() } else { speed.value(run) };
+        // Why it has none is told further down.
+        let why = || finding::verdict(run).split(':').next().unwrap_or_default().to_owned();
+        Bar {
+            name: &run.variant,
+            value,
+            fill: palette::css(page.variants.of(&run.variant)),
+            text: speed.value(run).map_or_else(why, |value| speed.number(value)),
+        }
+    };
+    page.focus.iter().map(of).collect()
 }
 
 /// How many promises of the file hold; the list of them comes later.

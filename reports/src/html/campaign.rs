@@ -17,7 +17,7 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
     }
     html! {
         section {
-            h2 { "What does training take?" }
+            (page.heading("What does training take?"))
             (table)
             @if let Some((run, campaign)) = shown {
                 h3 { "What " (page.label(run)) " rests on" }

@@ -18,7 +18,7 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
     let units = constants.iter().any(|constant| !constant.unit.is_empty());
     html! {
         section {
-            h2 #constants { "Which constants does it rest on?" }
+            (page.heading("Which constants does it rest on?"))
             p { (counted(constants)) }
             @for file in &page.summary.calibrations {
                 p { (file.in_words()) "; " (of_file(constants, &file.file)) "." }

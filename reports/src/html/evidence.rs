@@ -21,15 +21,17 @@ pub(super) fn promises(page: &Page<'_>) -> Result<Markup, PlotError> {
     let expectations = html! {
         @if !summary.expectations.is_empty() {
             h3 #expectations { "What the scenario expects" }
-            table {
-                thead { tr { th { "" } th { "expectation" } th { "simulated" } th { "written in" } } }
-                tbody {
-                    @for check in &summary.expectations {
-                        tr {
-                            td { @if check.passed { span.good { "✓ holds" } } @else { span.bad { "✗ missed" } } }
-                            td { (check.text) }
-                            td { (check.measured) }
-                            td { @if let Some(location) = &check.location { code { (location) } } }
+            div.wide {
+                table {
+                    thead { tr { th { "kept" } th { "expectation" } th { "simulated" } th { "written in" } } }
+                    tbody {
+                        @for check in &summary.expectations {
+                            tr {
+                                td { @if check.passed { span.good { "✓ holds" } } @else { span.bad { "✗ missed" } } }
+                                td { (check.text) }
+                                td { (check.measured) }
+                                td { @if let Some(location) = &check.location { code { (location) } } }
+                            }
                         }
                     }
                 }
@@ -40,7 +42,7 @@ pub(super) fn promises(page: &Page<'_>) -> Result<Markup, PlotError> {
     let published = html! { @if !summary.published.is_empty() { (parity(&published)?) @for grid in &published.grids { (figures(grid)) } (citations(&published)) } };
     let any = !summary.expectations.is_empty() || !summary.published.is_empty();
     Ok(
-        html! { @if any { section { h2 { "Is it as expected and as published?" } (expectations) (published) } } },
+        html! { @if any { section { (page.heading("Is it as expected and as published?")) (expectations) (published) } } },
     )
 }
 
@@ -125,7 +127,7 @@ pub(super) fn confidence(page: &Page<'_>) -> Result<Markup, PlotError> {
         }
         @for note in drive_states(&page.comparison).into_iter().chain(notes(&page.comparison)) { p { (note) "." } }
     };
-    Ok(html! { @if !parts.0.is_empty() { section { h2 { "How sure is it?" } (parts) } } })
+    Ok(html! { @if !parts.0.is_empty() { section { (page.heading("How sure is it?")) (parts) } } })
 }
 
 fn provenance(page: &Page<'_>) -> Result<Markup, PlotError> {
@@ -137,7 +139,7 @@ fn provenance(page: &Page<'_>) -> Result<Markup, PlotError> {
     if let Some(origin) = only_origin(&runs) {
         return Ok(html! { h3 { (question) } p { "All of them: " (origin) "." } });
     }
-    let colours = Categories::new(runs.iter().flat_map(|run| run.provenance.keys()).map(String::as_str));
+    let colours = Categories::others(runs.iter().flat_map(|run| run.provenance.keys()).map(String::as_str));
     let bars: Vec<_> = runs
         .iter()
         .map(|run| {
@@ -167,19 +169,21 @@ fn spread(page: &Page<'_>) -> Markup {
     html! {
         @if !runs.is_empty() {
             h3 { "How much does chance move the step time?" }
-            table {
-                thead {
-                    tr { th { "variant" } th.number { "seeds" } th.number { "shortest" } th.number { "mean" } th.number { "longest" } th.number { "range" } }
-                }
-                tbody {
-                    @for (run, spread) in runs {
-                        tr {
-                            td { (run.variant) }
-                            td.number { (spread.seeds) }
-                            td.number { (quantity::seconds(spread.min_s)) }
-                            td.number { (quantity::seconds(spread.mean_s)) }
-                            td.number { (quantity::seconds(spread.max_s)) }
-                            td.number { (quantity::percent((spread.max_s - spread.min_s) / spread.mean_s)) }
+            div.wide {
+                table {
+                    thead {
+                        tr { th { "variant" } th.number { "seeds" } th.number { "shortest" } th.number { "mean" } th.number { "longest" } th.number { "range" } }
+                    }
+                    tbody {
+                        @for (run, spread) in runs {
+                            tr {
+                                td { (run.variant) }
+                                td.number { (spread.seeds) }
+                                td.number { (quantity::seconds(spread.min_s)) }
+                                td.number { (quantity::seconds(spread.mean_s)) }
+                                td.number { (quantity::seconds(spread.max_s)) }
+                                td.number { (quantity::percent((spread.max_s - spread.min_s) / spread.mean_s)) }
+                            }
                         }
                     }
                 }

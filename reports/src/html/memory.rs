@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use indexmap::IndexMap;
 use maud::{Markup, html};
 
 use super::{Page, allocator, figure, first, legend, picker};
-use crate::finding::{retrying, without_allocator};
+use crate::finding::{retrying, verdict, without_allocator};
 use crate::plots::rows::{self, Bar, Segment};
 use crate::plots::trade_off::{self, Dot};
 use crate::plots::{PlotError, memory_curve};
@@ -17,6 +18,8 @@ use crate::table::used;
 const DEVICES_MAX: usize = 32;
 /// Runs of the chart of speed against memory.
 const DOTS_MAX: usize = 2_000;
+/// Variants without a place in that chart which are named.
+const FAILED_MAX: usize = 6;
 /// Charts of one picker.
 const CHARTS_MAX: usize = 12;
 
@@ -32,7 +35,7 @@ pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
         (over_time(page)?)
         @if page.points().len() == 1 { (trade_off(page)?) }
     };
-    Ok(html! { @if !charts.0.is_empty() { section { h2 { "Does it fit?" } (charts) } } })
+    Ok(html! { @if !charts.0.is_empty() { section { (page.heading("Does it fit?")) (charts) } } })
 }
 
 fn peaks(page: &Page<'_>) -> Result<Markup, PlotError> {
@@ -161,9 +164,7 @@ pub(super) fn trade_off(page: &Page<'_>) -> Result<Markup, PlotError> {
         .summary
         .variants
         .iter()
-        .filter(|run| {
-            one_case.is_none_or(|case| case.iter().all(|(path, value)| run.point.get(path) == Some(value)))
-        })
+        .filter(|run| is_of(run, one_case))
         .filter_map(|run| {
             Some(Dot {
                 variant: run.variant.clone(),
@@ -190,10 +191,40 @@ pub(super) fn trade_off(page: &Page<'_>) -> Result<Markup, PlotError> {
     };
     let question = format!("{question}{place}?");
     let question = question.as_str();
-    let aid = "Every run that fits, up is faster, left is smaller; a line joins the runs that no other beats in both, or those of a variant that differ in what is trained at a time.";
+    let aid = "Every run that fits, up is faster, left is smaller. A line joins the runs that no other beats in both, the others are \
+               rings; or it joins those of a variant that differ in what is trained at a time.";
+    let failed = failed_of(page, one_case);
     let runs: Vec<_> =
         page.variants.iter().filter(|(name, _)| dots.iter().any(|dot| dot.variant == *name)).collect();
-    Ok(figure(question, aid, &runs, &trade_off::draw(question, &dots, (memory, &speed), &page.variants)?))
+    let plot = trade_off::draw(question, &dots, (memory, &speed), &page.variants)?;
+    Ok(figure(question, aid, &runs, &html! { (plot) @if !failed.is_empty() { p.aid { (failed) } } }))
+}
+
+/// True for a run of a case, or of any where none is given.
+fn is_of(run: &RunSummary, case: Option<&IndexMap<String, String>>) -> bool {
+    case.is_none_or(|case| case.iter().all(|(path, value)| run.point.get(path) == Some(value)))
+}
+
+/// Runs that have no place in the chart, by variant, and why.
+fn failed_of(page: &Page<'_>, case: Option<&IndexMap<String, String>>) -> String {
+    let mut failed: IndexMap<(&str, String), u64> = IndexMap::new();
+    for run in page.summary.variants.iter().filter(|run| is_of(run, case)) {
+        if page.speed().value(run).is_none() {
+            // By how much is told elsewhere.
+            let why = verdict(run).split(':').next().unwrap_or_default().to_owned();
+            *failed.entry((&run.variant, why)).or_default() += 1;
+        }
+    }
+    let told = |((variant, why), runs): (&(&str, String), &u64)| match runs {
+        1 => format!("{variant} ({why})"),
+        more => format!("{variant} ({more} runs: {why})"),
+    };
+    let told: Vec<_> = failed.iter().take(FAILED_MAX).map(told).collect();
+    match (told.is_empty(), failed.len() - told.len()) {
+        (true, _) => String::new(),
+        (false, 0) => format!("Without a place: {}.", told.join(", ")),
+        (false, more) => format!("Without a place: {}, and {more} more variants.", told.join(", ")),
+    }
 }
 
 /// The swept settings of a run but for those of `training`, in words.

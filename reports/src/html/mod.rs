@@ -3,6 +3,7 @@
 //! where the time goes; one step; memory; what was promised and published; how sure it is; the
 //! constants it rests on.
 
+mod alike;
 mod allocator;
 mod answer;
 mod campaign;
@@ -23,6 +24,7 @@ mod sweep;
 mod time;
 mod traffic;
 
+use std::cell::RefCell;
 use std::io::{self, Write};
 
 use indexmap::{IndexMap, IndexSet};
@@ -67,6 +69,8 @@ struct Page<'a> {
     variants: Categories,
     /// Colours of kinds of memory.
     kinds: Categories,
+    /// Titles of sections, as they are written.
+    contents: RefCell<Vec<&'static str>>,
 }
 
 impl<'a> Page<'a> {
@@ -80,7 +84,7 @@ impl<'a> Page<'a> {
         let label = point.map(|point| comparison.label(point)).unwrap_or_default();
         let place = if label.is_empty() { label } else { format!(" at {label}") };
         let runs = summary.variants.iter();
-        let variants = Categories::new(runs.clone().map(|run| run.variant.as_str()));
+        let variants = Categories::variants(runs.clone().map(|run| run.variant.as_str()));
         let devices = runs
             .clone()
             .flat_map(|run| &run.peak_memory_bytes)
@@ -91,8 +95,16 @@ impl<'a> Page<'a> {
         let failures = runs.filter_map(|run| run.failure.as_ref());
         let holders =
             failures.flat_map(|failure| failure.holders_bytes.keys().chain(&failure.requested_kind));
-        let kinds = Categories::new(devices.chain(tensors).chain(curves).chain(holders).map(String::as_str));
-        Page { summary, shown: shown_run, focus, case, place, variants, kinds, comparison }
+        let kinds =
+            Categories::bytes(devices.chain(tensors).chain(curves).chain(holders).map(String::as_str));
+        let contents = RefCell::default();
+        Page { summary, shown: shown_run, focus, case, place, variants, kinds, comparison, contents }
+    }
+
+    /// The title of a section, which the contents bar then has.
+    fn heading(&self, title: &'static str) -> Markup {
+        self.contents.borrow_mut().push(title);
+        html! { h2 id=(anchor(title)) { (title) } }
     }
 
     fn points(&self) -> &[Point<'a>] {
@@ -128,10 +140,32 @@ fn render(page: &Page<'_>) -> Result<Markup, PlotError> {
     sections.push(evidence::confidence(page)?);
     sections.push(constants::section(page));
     let body = html! {
+        (contents(&page.contents.borrow()))
         main { @for section in sections { (section) } }
         script { (PreEscaped(include_str!("script.js"))) }
     };
     Ok(document(&summary.name, &summary.version, &body))
+}
+
+/// The bar that stays while the page is scrolled.
+fn contents(titles: &[&str]) -> Markup {
+    html! {
+        nav.contents aria-label="Contents" {
+            details open {
+                summary { "Contents" }
+                ol {
+                    li { a href="#answer" { "Answer" } }
+                    @for title in titles { li { a href={ "#" (anchor(title)) } { (title.trim_end_matches('?')) } } }
+                }
+            }
+        }
+    }
+}
+
+/// Name of a section in links.
+fn anchor(title: &str) -> String {
+    let words = title.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect::<Vec<_>>().join("-")
 }
 
 /// A page that needs nothing but itself.

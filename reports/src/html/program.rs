@@ -15,7 +15,7 @@ pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
     };
     Ok(html! {
         section {
-            h2 { "How was the program executed?" }
+            (page.heading("How was the program executed?"))
             p { (program.title(&page.label(shown))) ". Iterations: " (program.phase_words()) "." }
             (runs(page))
             (over_iterations(page)?)

@@ -16,7 +16,7 @@ pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
     let unchanged = page.focus.iter().filter_map(|run| run.replay.as_ref()).find(|it| it.what_if.is_empty());
     Ok(html! {
         section {
-            h2 { "What was replayed?" }
+            (page.heading("What was replayed?"))
             p { (replay.title()) "." }
             (runs(page))
             @if let Some(unchanged) = unchanged { (steps(unchanged)) }
@@ -89,8 +89,10 @@ fn found(replay: &ReplayedTrace) -> Markup {
     html! {
         details {
             summary { "Inferences from the trace, and what remains unexplained" }
-            table {
-                tbody { @for (what, count) in found { tr { td { (what) } td.number { (count) } } } }
+            div.wide {
+                table {
+                    tbody { @for (what, count) in found { tr { td { (what) } td.number { (count) } } } }
+                }
             }
             p.aid { "Unexplained: " (quantity::seconds(replay.unexplained_s)) " over the whole trace." }
         }

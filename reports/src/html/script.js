@@ -56,3 +56,64 @@ for (const picker of document.querySelectorAll(".picker")) {
   picker.prepend(select);
   show();
 }
+// Contents: folded where they stand on top of the page; the section that is read is marked.
+const contents = document.querySelector(".contents");
+if (contents) {
+  const [details, beside] = [contents.querySelector("details"), matchMedia("(min-width: 75rem)")];
+  const fold = () => (details.open = beside.matches);
+  beside.addEventListener("change", fold);
+  fold();
+  const links = [...contents.querySelectorAll("a")];
+  const places = links.map((link) => document.getElementById(link.hash.slice(1)));
+  const mark = () => {
+    const passed = places.filter((place) => place && place.getBoundingClientRect().top < innerHeight / 3).length;
+    const ended = innerHeight + scrollY >= document.documentElement.scrollHeight - 2;
+    const read = ended ? links.length - 1 : Math.max(passed - 1, 0);
+    links.forEach((link, index) => (index === read ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
+  };
+  addEventListener("scroll", mark, { passive: true });
+  links.forEach((link) => link.addEventListener("click", () => { if (!beside.matches) details.open = false; }));
+  mark();
+}
+// Boxes that scroll take the keyboard.
+const watched = new ResizeObserver((boxes) => {
+  for (const { target: box } of boxes) {
+    const scrolls = box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight;
+    const title = box.closest("figure, section")?.querySelector("h3, h2")?.textContent;
+    const said = { tabindex: "0", role: "region", "aria-label": title ?? "Details" };
+    for (const [name, value] of Object.entries(said)) scrolls ? box.setAttribute(name, value) : box.removeAttribute(name);
+  }
+});
+document.querySelectorAll(".wide, .plot, pre").forEach((box) => watched.observe(box));
+// What a figure shows, as a table for other programs: its tables cell by cell, else its marks.
+const cell = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+const shown = (element) => !element.closest("[hidden]");
+const rows = (figure) => {
+  const tables = [...figure.querySelectorAll("table")].filter(shown);
+  if (tables.length > 0)
+    return tables.flatMap((table) => [...table.rows].map((row) => [...row.cells].map((one) => one.dataset.sort ?? one.textContent.trim())));
+  const marks = [...figure.querySelectorAll("svg rect > title, svg circle > title")].filter(shown);
+  return marks.length > 0 ? [["mark"], ...marks.map((title) => [title.textContent])] : [];
+};
+for (const figure of document.querySelectorAll("figure")) {
+  if (rows(figure).length === 0) continue;
+  const name = figure.querySelector("h3")?.textContent ?? "figure";
+  const csv = () => rows(figure).map((row) => row.map(cell).join(",") + "\n").join("");
+  const save = document.createElement("a");
+  save.textContent = "CSV";
+  save.href = "#";
+  save.download = name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") + ".csv";
+  save.setAttribute("aria-label", `CSV: ${name}`);
+  save.addEventListener("click", () => (save.href = "data:text/csv;charset=utf-8," + encodeURIComponent(csv())));
+  const copy = document.createElement("button");
+  copy.textContent = "Copy";
+  copy.setAttribute("aria-label", `Copy: ${name}`);
+  copy.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(csv());
+    copy.textContent = "Copied";
+  });
+  const tools = document.createElement("div");
+  tools.className = "tools";
+  tools.append(save, copy);
+  figure.append(tools);
+}

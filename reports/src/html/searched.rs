@@ -26,11 +26,11 @@ pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
     let aid = "Without any contention a plan takes at least the time of its own operators, with the fill and drain of its pipeline. Plans whose bound is no better than the best by more than the gap are not simulated.";
     let ties = ties(proof, &page.summary.variants);
     Ok(html! {
-        @if let Some(asked) = &proof.extreme { (of_values(asked)) }
-        (of_front(proof, &page.summary.variants)?)
-        (beside_best(proof, page.summary.variants.first()))
+        @if let Some(asked) = &proof.extreme { (of_values(page, asked)) }
+        (of_front(page, proof)?)
+        (beside_best(page, proof))
         section {
-            h2 { "How is that proven?" }
+            (page.heading("How is that proven?"))
             @if let Some(ties) = ties { p { (ties) } }
             (figure("What became of each plan?", aid, &[], &sortable(&["outcome", ">plans", ">share"], &by_outcome)))
             @if !by_rule.is_empty() {
@@ -46,7 +46,7 @@ pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
 }
 
 /// Values of the quantity that was asked for, and its last one without each technique.
-fn of_values(asked: &Extreme) -> Markup {
+fn of_values(page: &Page<'_>, asked: &Extreme) -> Markup {
     let table = |titles: Vec<String>, rows: Vec<Vec<String>>| {
         let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
         let rows: Vec<Markup> = rows.iter().map(|cells| row_of(&titles, cells)).collect();
@@ -54,7 +54,7 @@ fn of_values(asked: &Extreme) -> Markup {
     };
     html! {
         section {
-            h2 { "Which value is the last that fits?" }
+            (page.heading("Which value is the last that fits?"))
             (figure(
                 "What was found of each value?",
                 "A value is asked with one plan that fitted another, or with all plans, those first that hold least. The value behind \
@@ -75,7 +75,8 @@ fn of_values(asked: &Extreme) -> Markup {
 }
 
 /// Plans that no other beats in all objectives; nothing where there is one objective.
-fn of_front(proof: &SearchProof, runs: &[RunSummary]) -> Result<Markup, PlotError> {
+fn of_front(page: &Page<'_>, proof: &SearchProof) -> Result<Markup, PlotError> {
+    let runs = &page.summary.variants;
     let (Some(titles), [x, y, ..]) = (front::titles(proof), &proof.minimise[..]) else {
         return Ok(html! {});
     };
@@ -98,7 +99,7 @@ fn of_front(proof: &SearchProof, runs: &[RunSummary]) -> Result<Markup, PlotErro
     let y = Objective { title: &of_y, text: &text(y) };
     Ok(html! {
         section {
-            h2 { "What can be traded?" }
+            (page.heading("What can be traded?"))
             @if dots.len() > 1 { (figure(question, aid, &[], &plot::draw(question, &dots, &x, &y)?)) }
             (sortable(&titles, &rows))
         }
@@ -106,7 +107,8 @@ fn of_front(proof: &SearchProof, runs: &[RunSummary]) -> Result<Markup, PlotErro
 }
 
 /// Other kinds of plans, and the best one on slower parts.
-fn beside_best(proof: &SearchProof, best: Option<&RunSummary>) -> Markup {
+fn beside_best(page: &Page<'_>, proof: &SearchProof) -> Markup {
+    let best = page.summary.variants.first();
     let rows = |titles: &[&str], rows: Vec<Vec<String>>| -> Vec<Markup> {
         rows.iter().map(|cells| row_of(titles, cells)).collect()
     };
@@ -118,7 +120,7 @@ fn beside_best(proof: &SearchProof, best: Option<&RunSummary>) -> Markup {
     html! {
         @if !kinds.is_empty() || !changes.is_empty() {
             section {
-                h2 { "What else could be done?" }
+                (page.heading("What else could be done?"))
                 @if !kinds.is_empty() {
                     (figure(
                         "What is lost without each technique, and by rules of thumb?",

@@ -9,7 +9,7 @@ pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
     let summary = page.summary;
     Ok(html! {
         section {
-            h2 { "What was simulated?" }
+            (page.heading("What was simulated?"))
             @if !summary.parameters.is_empty() {
                 dl.parameters {
                     @for (name, value) in &summary.parameters { div { dt { (name) } dd { (value) } } }
@@ -20,11 +20,13 @@ pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
                 p { (assumed(page)) }
                 details {
                     summary { "Values that the scenario does not give, and where they come from" }
-                    table {
-                        thead { tr { th { "field" } th { "value" } th { "origin" } } }
-                        tbody {
-                            @for assumption in &summary.assumptions {
-                                tr { td { code { (assumption.what) } } td { (assumption.value) } td { (assumption.origin) } }
+                    div.wide {
+                        table {
+                            thead { tr { th { "field" } th { "value" } th { "origin" } } }
+                            tbody {
+                                @for assumption in &summary.assumptions {
+                                    tr { td { code { (assumption.what) } } td { (assumption.value) } td { (assumption.origin) } }
+                                }
                             }
                         }
                     }

@@ -23,7 +23,7 @@ const LINES_MAX: usize = 14;
 pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
     Ok(html! {
         section {
-            h2 { "Where does that hold?" }
+            (page.heading("Where does that hold?"))
             (along_axes(page)?)
             @if page.comparison.variants().len() > 1 { (matrix::figure(page)) }
             (memory::trade_off(page)?)

@@ -12,7 +12,7 @@ use crate::plots::{PlotError, timeline};
 use crate::quantity;
 use crate::ranking::Speed;
 use crate::state;
-use crate::summary::{RankTime, RunSummary};
+use crate::summary::{PowerUse, RankTime, RunSummary};
 
 /// Timelines on one page, and boxes on all of them together: beyond, browsers get slow.
 const TIMELINES_MAX: usize = 12;
@@ -58,11 +58,29 @@ pub(super) fn speed(page: &Page<'_>) -> Result<Markup, PlotError> {
     };
     Ok(html! {
         section {
-            h2 { "How fast is it?" }
+            (page.heading("How fast is it?"))
             (figure(&question, &aid, &[], &times))
             (throughput)
+            (further(page))
         }
     })
+}
+
+/// Numbers of the run that is looked at closely which the first screen may have no room for.
+fn further(page: &Page<'_>) -> Markup {
+    let Some(run) = page.shown else { return html! {} };
+    let numbers = [
+        ("samples", run.samples_per_s.map(|rate| quantity::rate(rate, "samples"))),
+        ("pipeline bubble", run.bubble_fraction.map(quantity::percent)),
+        ("power and energy", run.power.as_ref().map(PowerUse::in_words)),
+    ];
+    html! {
+        dl.parameters {
+            @for (name, value) in numbers {
+                @if let Some(value) = value { div { dt { (name) ", " (page.label(run)) } dd { (value) } } }
+            }
+        }
+    }
 }
 
 fn one_value(page: &Page<'_>, run: &RunSummary, value: Option<f64>, text: &dyn Fn(f64) -> String) -> Bar {
@@ -110,7 +128,7 @@ pub(super) fn causes(page: &Page<'_>) -> Result<Markup, PlotError> {
     let variants = figure(&question, aid, &states_of(&page.focus), &rows::draw(&question, &by_variant)?);
     Ok(html! {
         section {
-            h2 { "Where does the time go?" }
+            (page.heading("Where does the time go?"))
             (variants)
             (by_rank(page, shown)?)
             (critical_path(page)?)
@@ -199,7 +217,7 @@ pub(super) fn one_step(page: &Page<'_>) -> Result<Markup, PlotError> {
         runs.iter().filter_map(|run| run.timeline.as_ref()).map(|timeline| timeline.end_s).reduce(f64::max)
     else {
         return Ok(
-            html! { @if let Some(sentence) = not_drawn(page) { section { h2 { "One step" } p { (sentence) } } } },
+            html! { @if let Some(sentence) = not_drawn(page) { section { (page.heading("One step")) p { (sentence) } } } },
         );
     };
     let boxes_max = (BOXES_MAX / runs.len()).min(TIMELINE_BOXES_MAX);
@@ -224,7 +242,7 @@ pub(super) fn one_step(page: &Page<'_>) -> Result<Markup, PlotError> {
     );
     Ok(html! {
         section {
-            h2 { "One step" }
+            (page.heading("One step"))
             (figure(&question, &aid, &states, &picker(&charts, first(page, &runs))))
             @if let Some(sentence) = not_drawn(page) { p { (sentence) } }
         }

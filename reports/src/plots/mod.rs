@@ -59,9 +59,11 @@ pub(crate) fn picture(
         .replace(" font-family=\"sans-serif\"", "");
     let view = format!("0 0 {WIDTH} {height}");
     Ok(html! {
-        svg viewBox=(view) role="img" {
-            title { (name) }
-            (PreEscaped(with_titles(&shapes, &hover)))
+        div.plot {
+            svg viewBox=(view) role="img" {
+                title { (name) }
+                (PreEscaped(with_titles(&shapes, &hover)))
+            }
         }
     })
 }

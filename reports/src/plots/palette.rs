@@ -1,5 +1,7 @@
-//! The colours: Okabe and Ito's eight, which people with any colour vision tell apart, and four neutral ones. The same
-//! category has the same colour in every chart of a page.
+//! The colours, in sets that share none, so that a colour says what kind of thing it stands for:
+//! Okabe and Ito's eight for causes of time, Tol's muted ones for variants, Tol's light ones for
+//! kinds of bytes (Tol 2021, "Colour Schemes"), and four neutral ones. People with any colour vision
+//! tell those of a set apart. The same category has the same colour in every chart of a page.
 
 use indexmap::IndexMap;
 use plotters::style::{Color, RGBAColor, RGBColor};
@@ -76,17 +78,55 @@ pub(crate) fn of_link(kind: LinkKind) -> RGBAColor {
     .to_rgba()
 }
 
-/// Colours of categories that only the data knows (variants, kinds of memory), by order of first appearance.
+/// Tol's muted colours, those that lie next to each other in a chart far apart.
+const VARIANTS: [RGBColor; 9] = [
+    RGBColor(0x33, 0x22, 0x88),
+    RGBColor(0xDD, 0xCC, 0x77),
+    RGBColor(0x44, 0xAA, 0x99),
+    RGBColor(0xCC, 0x66, 0x77),
+    RGBColor(0x88, 0xCC, 0xEE),
+    RGBColor(0x88, 0x22, 0x55),
+    RGBColor(0x99, 0x99, 0x33),
+    RGBColor(0xAA, 0x44, 0x99),
+    RGBColor(0x11, 0x77, 0x33),
+];
+/// Tol's light colours.
+const BYTES: [RGBColor; 8] = [
+    RGBColor(0x77, 0xAA, 0xDD),
+    RGBColor(0xEE, 0x88, 0x66),
+    RGBColor(0x44, 0xBB, 0x99),
+    RGBColor(0xFF, 0xAA, 0xBB),
+    RGBColor(0xAA, 0xAA, 0x00),
+    RGBColor(0x99, 0xDD, 0xFF),
+    RGBColor(0xEE, 0xDD, 0x88),
+    RGBColor(0xBB, 0xCC, 0x33),
+];
+
+/// Colours of categories that only the data knows, by order of first appearance.
 pub(crate) struct Categories(IndexMap<String, RGBAColor>);
 
 impl Categories {
-    pub(crate) fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
-        const ORDER: [RGBColor; 8] = [BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW, INK];
+    /// Colours of variants.
+    pub(crate) fn variants<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::of_set(&VARIANTS, names)
+    }
+
+    /// Colours of kinds of bytes, in memory or on their way.
+    pub(crate) fn bytes<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::of_set(&BYTES, names)
+    }
+
+    /// Colours of what stands beside no cause of time.
+    pub(crate) fn others<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::of_set(&[BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW, INK], names)
+    }
+
+    fn of_set<'a>(set: &[RGBColor], names: impl IntoIterator<Item = &'a str>) -> Self {
         let mut colours = IndexMap::new();
         for name in names {
             let index = colours.len();
-            let alpha = if (index / ORDER.len()).is_multiple_of(2) { 1.0 } else { 0.5 };
-            colours.entry(name.to_owned()).or_insert(ORDER[index % ORDER.len()].mix(alpha));
+            let alpha = if (index / set.len()).is_multiple_of(2) { 1.0 } else { 0.5 };
+            colours.entry(name.to_owned()).or_insert(set[index % set.len()].mix(alpha));
         }
         Categories(colours)
     }
@@ -129,6 +169,15 @@ pub(crate) fn css(fill: RGBAColor) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sets_share_no_colour() {
+        let causes = [BLUE, SKY, GREEN, YELLOW, ORANGE, VERMILLION, PURPLE, GREY];
+        let all: Vec<_> = causes.iter().chain(&VARIANTS).chain(&BYTES).map(|colour| colour.rgb()).collect();
+        for (at, colour) in all.iter().enumerate() {
+            assert!(!all[..at].contains(colour), "{colour:?}");
+        }
+    }
 
     #[test]
     fn lanes_of_a_program_have_a_colour_for_each_cause() {

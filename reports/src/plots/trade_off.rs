@@ -1,6 +1,8 @@
 //! Speed against memory: every run a point. Joined are the runs of a variant that differ in how much is trained at a time, or those
 //! that no other beats in both.
 
+use std::ops::Range;
+
 use indexmap::IndexMap;
 use maud::Markup;
 use plotters::prelude::*;
@@ -29,15 +31,14 @@ pub(crate) fn draw(
     (memory, speed): (&str, &str),
     colours: &Categories,
 ) -> Result<Markup, PlotError> {
-    let widest = dots.iter().map(|dot| dot.bytes).fold(1.0, f64::max);
-    let fastest = dots.iter().map(|dot| dot.speed).fold(f64::MIN_POSITIVE, f64::max);
     let memory = Scale {
         title: memory,
-        range: 0.0..widest * 1.08,
+        range: around(dots.iter().map(|dot| dot.bytes)),
         labels: 8,
         text: &|bytes| quantity::bytes(bytes as u64),
     };
-    let speed = Scale { title: speed, range: 0.0..fastest * 1.12, labels: 6, text: &quantity::count };
+    let range = around(dots.iter().map(|dot| dot.speed));
+    let speed = Scale { title: speed, range, labels: 6, text: &quantity::count };
     picture(HEIGHT, name, |area| {
         let mut chart = chart(area, &memory, (&speed, 76))?;
         let curves = curves(dots);
@@ -49,7 +50,11 @@ pub(crate) fn draw(
             chart.draw_series([PathElement::new(path(curve), colour.stroke_width(1))])?;
         }
         for dot in dots {
-            chart.draw_series([Circle::new((dot.bytes, dot.speed), 5, colours.of(&dot.variant).filled())])?;
+            let (at, colour) = ((dot.bytes, dot.speed), colours.of(&dot.variant));
+            // Runs that another beats in both are rings.
+            let is_best = front.is_empty() || front.iter().any(|best| std::ptr::eq(*best, dot));
+            let style = if is_best { colour.filled() } else { colour.stroke_width(2) };
+            chart.draw_series([Circle::new(at, 5, style)])?;
         }
         let mut taken: Vec<(i32, i32, i32)> = Vec::new();
         // What a curve has in common stands at its last dot.
@@ -68,6 +73,14 @@ pub(crate) fn draw(
         }
         Ok(Vec::new())
     })
+}
+
+/// The range of some values with room for marks and labels.
+fn around(values: impl Iterator<Item = f64> + Clone) -> Range<f64> {
+    let least = values.clone().fold(f64::INFINITY, f64::min);
+    let most = values.fold(f64::NEG_INFINITY, f64::max);
+    let room = (most - least).max(most * 0.02) * 0.12;
+    (least - room).max(0.0)..most + room
 }
 
 /// The runs of each variant that are joined, by ascending memory; those of one dot are not.

@@ -123,7 +123,7 @@ fn judged(part: &Part, intervals: bool) -> Markup {
 }
 
 fn section(set: &SetResult) -> Result<Markup, PlotError> {
-    let colours = Categories::new(set.parts.iter().map(|part| part.name.as_str()));
+    let colours = Categories::others(set.parts.iter().map(|part| part.name.as_str()));
     let drawn = units(set).into_iter().filter(|unit| *unit != Unit::Verdict);
     let plots = drawn.map(|unit| agreement_of(set, unit, &colours));
     let plots = plots.collect::<Result<Vec<_>, _>>()?;
