@@ -3,6 +3,7 @@
 //! Times are in seconds, memory in bytes, errors and shares are fractions. An error is `ours / measured - 1`, above 0 where we are slow;
 //! of a ratio it is `ours - measured`. A verdict on memory is wrong or right, so that its mean error is the share of wrong ones.
 
+pub mod brief;
 pub mod csv;
 mod evidence;
 mod intervals;
@@ -77,6 +78,8 @@ pub struct Part {
     pub tolerance: Tolerance,
     /// Whether they are within it.
     pub passed: bool,
+    /// Mean error when it was committed last. `None`: nothing is committed of it, as of measurements of one's own.
+    pub committed: Option<f64>,
     /// The error of the first run, mean or median as the tolerance is, where constants were looked for after it.
     pub first_reading: Option<f64>,
     /// Their errors.
@@ -204,6 +207,9 @@ pub struct Tolerance {
     pub gains: Option<usize>,
 }
 
+/// Mean errors that differ by less are the same.
+const ROUNDING: f64 = 5e-4;
+
 impl Validation {
     /// Sets together.
     pub fn new(version: String, reproduce: String, sets: Vec<SetResult>) -> Self {
@@ -216,6 +222,28 @@ impl Validation {
     /// Whether every part is within its tolerance.
     pub fn passed(&self) -> bool {
         self.parts().all(|(_, part)| part.passed)
+    }
+
+    /// Whether no part is worse than it was when it was committed.
+    pub fn is_as_committed(&self) -> bool {
+        !self.parts().any(|(_, part)| part.is_worse())
+    }
+
+    /// How many parts are within what is to be reached, and how many are worse than they were.
+    fn verdict(&self) -> String {
+        let rows: usize = self.parts().map(|(_, part)| part.rows.len()).sum();
+        let (parts, within) = (self.parts().count(), self.parts().filter(|(_, part)| part.passed).count());
+        let of_parts = match parts {
+            1 if within == 1 => "they are within what is to be reached".to_owned(),
+            1 => "they are beyond what is to be reached".to_owned(),
+            _ => format!("{within} of {parts} parts are within what is to be reached"),
+        };
+        let worse = match self.parts().filter(|(_, part)| part.is_worse()).count() {
+            0 => "none is worse than committed".to_owned(),
+            1 => "one is worse than committed".to_owned(),
+            more => format!("{more} are worse than committed"),
+        };
+        format!("{rows} measurements: {of_parts}, {worse}.")
     }
 
     /// A line for each set whose rows have intervals, and one for all of them.
@@ -257,6 +285,11 @@ impl Validation {
 }
 
 impl SetResult {
+    /// True where rows are of kernels or copies, whose predictions have no interval.
+    fn is_of_kernels(&self) -> bool {
+        self.intervals.is_none()
+    }
+
     fn rows(&self) -> impl Iterator<Item = &Row> {
         self.parts.iter().flat_map(|part| &part.rows)
     }
@@ -270,12 +303,12 @@ impl Part {
         let verdicts = Verdicts::of(&rows);
         let speedups = Speedups::of(&rows, &left_out);
         let passed = tolerance.holds(&statistics, speedups);
-        let first_reading = None;
         Self {
             name,
             tolerance,
             passed,
-            first_reading,
+            committed: None,
+            first_reading: None,
             statistics,
             verdicts,
             speedups,
@@ -283,6 +316,11 @@ impl Part {
             rows,
             left_out,
         }
+    }
+
+    /// True if it is farther off than it was when it was committed, by more than rounding.
+    fn is_worse(&self) -> bool {
+        self.committed.is_some_and(|committed| self.statistics.mape > committed + ROUNDING)
     }
 
     /// The rows that are farthest off, the worst first; of verdicts all that are wrong.

@@ -5,13 +5,15 @@ use std::io::{self, Write};
 
 use indexmap::IndexSet;
 use maud::{Markup, html};
+use plotters::style::Color;
 
 use super::terminal::{figures, first_reading, judged as figures_of};
 use super::{Part, Regret, Row, SetResult, Unit, Validation, label};
 use crate::html::{document, figure};
 use crate::plots::PlotError;
 use crate::plots::agreement::{self, Cloud};
-use crate::plots::palette::Categories;
+use crate::plots::palette::{self, Categories};
+use crate::plots::rows::{self, Bar, Segment};
 use crate::{quantity, state};
 
 /// Rows of a table of the worst.
@@ -32,18 +34,13 @@ pub fn write(out: &mut impl Write, validation: &Validation) -> io::Result<()> {
 
 fn render(validation: &Validation) -> Result<Markup, PlotError> {
     let sections = validation.sets.iter().map(section).collect::<Result<Vec<_>, _>>()?;
-    let beyond = validation.parts().filter(|(_, part)| !part.passed).count();
-    let parts = validation.parts().count();
-    let rows: usize = validation.parts().map(|(_, part)| part.rows.len()).sum();
+    let errors = mean_errors(validation)?;
     let body = html! {
         main {
             p.kicker { "foretrain " (validation.version) }
             h1 { "How far predictions are from measurements" }
-            p.finding {
-                (rows) " measurements in " (parts) @if parts == 1 { " part" } @else { " parts" } "; "
-                @if beyond == 0 { "all within what is to be reached." }
-                @else { (beyond) " beyond what is to be reached." }
-            }
+            p.finding { (validation.verdict()) }
+            (errors)
             p.aid {
                 "An error is ours over the measurement less one: above 0 we are slow. What is to be reached was set \
                  before the first run and is never the last result's. τ is the rank correlation: 1 where we put all \
@@ -78,6 +75,44 @@ fn render(validation: &Validation) -> Result<Markup, PlotError> {
         }
     };
     Ok(document("Validation", &validation.version, &body))
+}
+
+/// The mean error of each set of steps beside what is to be reached, and what others reached.
+fn mean_errors(validation: &Validation) -> Result<Markup, PlotError> {
+    let bars = |sets: &[&SetResult]| {
+        let bar = |(set, part): (&&SetResult, &Part)| {
+            let error = part.statistics.mape;
+            let name =
+                if part.name.is_empty() { set.name.clone() } else { format!("{}, {}", set.name, part.name) };
+            let best = set.best_known.as_ref().map(|best| format!("; {best}")).unwrap_or_default();
+            let note = format!("{}{best}", quantity::percent(error));
+            let fill = if part.passed { palette::GREEN } else { palette::VERMILLION }.to_rgba();
+            let hover = format!("{name}: {}", quantity::percent(error));
+            let segments = vec![Segment { value: error, fill, label: String::new(), hover }];
+            Bar { name, segments, note, limit: part.tolerance.mape, ..Bar::default() }
+        };
+        let parts = sets.iter().flat_map(|set| set.parts.iter().map(move |part| (set, part)));
+        parts.filter(|(_, part)| part.statistics.rows > 0).map(bar).collect::<Vec<_>>()
+    };
+    let (kernels, steps): (Vec<_>, Vec<_>) = validation.sets.iter().partition(|set| set.is_of_kernels());
+    let question = "How far off is each set in the mean?";
+    let aid = "Mean of errors, either way; the line is what is to be reached, green is within it. What others reached on the same rows \
+               stands behind it.";
+    let [of_steps, of_kernels] = [bars(&steps), bars(&kernels)];
+    let chart = |bars: &[Bar]| -> Result<Markup, PlotError> {
+        if bars.is_empty() {
+            Ok(html! {})
+        } else {
+            Ok(figure(question, aid, &[], &rows::draw(question, bars)?))
+        }
+    };
+    let folded = chart(&of_kernels)?;
+    Ok(html! {
+        (chart(&of_steps)?)
+        @if of_steps.is_empty() { (folded) } @else if !of_kernels.is_empty() {
+            details { summary { "Kernels, collectives and copies" } (folded) }
+        }
+    })
 }
 
 const FIGURES: [&str; 7] = ["rows", "MAPE", "median", "p95", "worst", "bias", "τ"];

@@ -164,7 +164,8 @@ fn title(set: &str, part: &Part) -> String {
     if part.name.is_empty() { set.to_owned() } else { format!("{set}, {}", part.name) }
 }
 
-fn section(out: &mut impl Write, heading: &str, lines: &[String], style: Style) -> io::Result<()> {
+/// Lines under a heading; nothing where there are none.
+pub(super) fn section(out: &mut impl Write, heading: &str, lines: &[String], style: Style) -> io::Result<()> {
     if lines.is_empty() {
         return Ok(());
     }

@@ -61,7 +61,7 @@ Examples:
 const EXITS: &str = "\
 Exit codes:
   0    done; that runs do not fit is a result
-  1    a promise of a file is broken, a run deadlocks, none fits with `--fail-if-none-fits`, or validation misses its bounds
+  1    a promise of a file is broken, a run deadlocks, none fits with `--fail-if-none-fits`, or predictions are worse than committed
   2    the input is wrong
   3    no such device, or no library for it
   70   a bug in foretrain

@@ -19,6 +19,7 @@ mod one_of;
 mod plans;
 mod set;
 mod settings;
+mod state;
 mod step_errors;
 mod steps;
 mod storage;
@@ -35,9 +36,11 @@ use crate::run::step_spreads::{STEP_SPREADS, StepSpreads};
 use crate::run::{Progress, in_parallel};
 use crate::schema::Share;
 use set::{Limits, Measurements, Set};
+use state::with_committed;
 
 pub use embedded::names;
 pub use embedded::{kernel_table, kernel_tables};
+pub use state::{STATE, state};
 pub use step_errors::step_errors;
 pub use tuned::tuned;
 
@@ -82,7 +85,7 @@ pub fn validate(
     progress.begin(sets.iter().map(|(_, set)| set.runs()).sum());
     let judged = |name: &str, set: &Set| {
         let sources = sources(name, set);
-        Some(result(name, set, sources, judged(name, set, progress)?))
+        Some(with_committed(result(name, set, sources, judged(name, set, progress)?)))
     };
     Ok(validation(&sets, options, judged))
 }
