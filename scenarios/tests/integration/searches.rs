@@ -282,3 +282,20 @@ fn nothing_that_fits_is_told_with_what_lacks_least() {
     assert!(summary.conditions.starts_with("The closest lacks "), "{}", summary.conditions);
     assert_eq!(summary.search.map(|proof| proof.short_of_memory), Some(2));
 }
+
+/// The last stage makes gradients of weights while the first one begins its update, up to where it
+/// waits for all stages.
+#[test]
+fn no_step_with_weight_gradients_of_their_own_is_below_its_floor() {
+    let text = "name: test
+machine: { node: dgx-1v-32g }
+parallelism:
+  { idle: allow, schedule: { zb-auto: { memory_limit: 2p } }, pipeline: 2, data: 1, sharding: optimizer }
+model:
+  transformer:
+    { layers: 6, hidden: 768, heads: 12, kv_heads: 3, vocabulary: 50257, max_positions: 256, ffn: 1024 }
+training: { sequence: 256, micro_batch: 1, accumulate: 2, precision: fp32 }
+software: { attention: materialised, layers: torchtitan, launch: free }
+";
+    assert_eq!(scenarios::soak::examine(text).breaches, Vec::<String>::new());
+}

@@ -7,7 +7,8 @@
 //! step >= fill(s) + m w(s) + drain(s) + update(first stage)     for each stage s
 //! step >= m w(s) + update(s)
 //! fill(s)  = sum of F and messages of the positions before the first one of s
-//! drain(s) = sum of B and messages of the same; 0 where weight gradients may follow all others
+//! drain(s) = sum of B and messages of the same; without weight gradients where these are visits of
+//!            their own, which may follow all others
 //! ```
 //!
 //! The first visit of a stage is a forward pass of its first position, and its last one a backward
@@ -27,6 +28,7 @@ use crate::cost::CostBook;
 use crate::exchange::{Exchange, Tie};
 use crate::graph::{OpGraph, OpId, Phase};
 use crate::hardware::Hardware;
+use crate::model::transformer::{Collective, Group, Work};
 use crate::order::PipelineSchedule;
 use crate::passes::Pipelining;
 use crate::schedule::StageMemory;
@@ -101,8 +103,12 @@ impl Parts<'_> {
             match (returns, splits) {
                 (false, _) => own,
                 (true, false) => own.max(sum([fill, inputs, weights, drain, first])),
-                // Weight gradients may fill what would be a drain.
-                (true, true) => own.max(sum([fill, inputs, weights.max(drain), first])),
+                // Weight gradients may fill what would be a drain, and are waited for where all
+                // stages are.
+                (true, true) => {
+                    let inputs = fill.saturating_add(inputs);
+                    own.max(sum([inputs, drain, first])).max(sum([inputs, weights, self.together()]))
+                }
             }
         };
         Floor {
@@ -140,6 +146,15 @@ impl Parts<'_> {
         let visits = (0..self.chain.chunks).map(|chunk| self.graph.visit(stage, chunk, Phase::Update));
         let sums = if splits { Time::ZERO } else { self.sums_left(stage) };
         sum(visits.map(|ops| self.alone(ops.iter().copied())).chain([sums]))
+    }
+
+    /// Time of the first stage from where it waits for all stages to its next step.
+    fn together(&self) -> Time {
+        let ops = (0..self.chain.chunks).flat_map(|chunk| self.graph.visit(0, chunk, Phase::Update));
+        let waits = |op: &OpId| {
+            matches!(self.graph.operator(*op).work, Work::Collective(Collective { group: Group::Model, .. }))
+        };
+        self.alone(ops.copied().skip_while(|op| !waits(op)))
     }
 
     /// Time for which sums of gradients go on behind the last backward pass, on a lane of their own.
