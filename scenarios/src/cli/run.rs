@@ -20,6 +20,7 @@ use super::printer::Printer;
 use super::progress::{self, Bar};
 use super::request::{How, Request};
 use super::shards;
+use super::traced::TraceFile;
 use super::trouble::{self, Trouble};
 use super::{Exit, each};
 
@@ -42,6 +43,10 @@ pub(super) struct Arguments {
     /// Shards that it runs; 16, or as many as there are runs, if not given
     #[arg(long, value_name = "N", requires = "emit", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SHARDS)))]
     shards: Option<u32>,
+    /// Write the run, one variant at one point, for a viewer of timelines: a `.pftrace` for
+    /// https://ui.perfetto.dev, or a `.json` for those that read Chrome's traces
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "shard", "emit"], value_parser = TraceFile::parser())]
+    trace: Option<TraceFile>,
 }
 
 /// How results are printed.
@@ -78,6 +83,9 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trou
 fn perform(request: &Request<'_>, arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     let experiment = input::experiment(request.file, request.changes)?;
     let options = request.options();
+    if let Some(trace) = &arguments.trace {
+        trace.refuse_several(&experiment, &options.variants)?;
+    }
     if arguments.plan {
         let shard = arguments.shard.unwrap_or(Shard::WHOLE);
         let checked = Checked::of(&experiment, &options, shard, &Bar::new(request.how.quiet, "runs"))?;
@@ -88,7 +96,10 @@ fn perform(request: &Request<'_>, arguments: &Arguments, printer: &Printer) -> R
     }
     match arguments.shard {
         Some(shard) => shards::work(&experiment, &options, request, shard, printer),
-        None => simulate(&experiment, &options, request, request.journal(&experiment, printer), printer),
+        None => {
+            let journal = request.journal(&experiment, printer);
+            simulate(&experiment, &options, request, (journal, arguments.trace.as_ref()), printer)
+        }
     }
 }
 
@@ -100,6 +111,9 @@ impl Arguments {
             (true, _) | (_, true) if files.len() > 1 => {
                 Some("shards are of one file: leave the others out, or run each of them in turn")
             }
+            _ if self.trace.is_some() && files.len() > 1 => {
+                Some("`--trace` is of one file: leave the others out, or run each of them in turn")
+            }
             (_, true) if files.contains(&input::STDIN.to_owned()) => {
                 Some("workers have no standard input: write the scenario to a file, and name that")
             }
@@ -108,12 +122,12 @@ impl Arguments {
     }
 }
 
-/// Simulates an experiment but for what a journal knows, and writes its results.
+/// Simulates an experiment but for what a journal knows, and writes its results, of one run its trace.
 pub(super) fn simulate(
     experiment: &Experiment,
     options: &Options,
     request: &Request<'_>,
-    journal: Option<Journal>,
+    (journal, trace): (Option<Journal>, Option<&TraceFile>),
     printer: &Printer,
 ) -> Result<Exit, Trouble> {
     let How { out, format, .. } = request.how;
@@ -138,6 +152,10 @@ pub(super) fn simulate(
         Output::Json => printer.print_bytes(&results.json)?,
         Output::Csv => printer.print_bytes(&results.csv)?,
     };
+    if let Some(trace) = trace.filter(|_| !is_interrupted) {
+        let path = trace.write(experiment, options, &summary)?;
+        printer.tell(&format!("trace: {}\n", path.display()));
+    }
     if is_interrupted {
         printer.complain(&format!("interrupted; {} runs had ended and are kept", summary.variants.len()));
         return Ok(Exit::Interrupted);

@@ -35,6 +35,7 @@ mod summarise;
 mod swapped;
 mod tally;
 mod tensors;
+mod tracing;
 mod uncertainty;
 mod virtualised;
 mod words;
@@ -55,6 +56,7 @@ pub(crate) use plan::MAX_STAGES;
 pub use plan::{MAX_RUNS, Plan, Reason, plan, plan_of};
 pub use shard::{Done, MAX_SHARDS, Shard, lacking, work};
 pub use tensors::tensors;
+pub use tracing::{Untraced, trace};
 
 /// How to run.
 #[derive(Clone, Debug)]

@@ -73,16 +73,32 @@ fn rebuilt(
     if is_too_long(scenario, run) {
         return Ok(());
     }
-    let refused = |reason| broken(run, reason);
-    let scenario = one::levelled(scenario, options.seed).map_err(refused)?;
-    let Decided { ref scenario, tried, .. } = choice::decided(&scenario, options.seed).map_err(refused)?;
-    let plan = tried.map(|ran| Ok(ran.prepared));
-    let plan = plan.unwrap_or_else(|| one::drawable(scenario, options.seed));
-    let Ok(Prepared { built, .. }) = plan else { return Ok(()) };
-    draw(&Simulation::of(scenario, &built, options.seed), run).map_err(|reason| broken(run, reason))
+    let drawn = simulated_again(scenario, options.seed, |simulation| draw(simulation, run));
+    drawn.unwrap_or(Ok(())).map_err(|reason| broken(run, reason))
 }
 
-fn broken(run: &RunSummary, reason: String) -> Refusal {
+/// Hands the plan that a scenario was simulated with to `look`. `None`: there is none.
+///
+/// # Errors
+/// A mistake in foretrain, in words.
+pub(super) fn simulated_again<T>(
+    scenario: &Scenario,
+    seed: u64,
+    look: impl FnOnce(&Simulation<'_>) -> Result<T, String>,
+) -> Option<Result<T, String>> {
+    let again = || {
+        let scenario = one::levelled(scenario, seed)?;
+        let Decided { ref scenario, tried, .. } = choice::decided(&scenario, seed)?;
+        let plan = tried.map(|ran| Ok(ran.prepared));
+        let Ok(Prepared { built, .. }) = plan.unwrap_or_else(|| one::drawable(scenario, seed)) else {
+            return Ok(None);
+        };
+        look(&Simulation::of(scenario, &built, seed)).map(Some)
+    };
+    again().transpose()
+}
+
+pub(super) fn broken(run: &RunSummary, reason: String) -> Refusal {
     Refusal::Broken { variant: run.variant.clone(), point: run.point.clone(), reason }
 }
 

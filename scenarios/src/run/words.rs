@@ -83,6 +83,11 @@ impl<'a> Words<'a> {
         place.args[0].unsigned_abs() % self.micro_batches.max(1)
     }
 
+    /// The step of a micro-batch, counted from 0.
+    pub(super) fn step(&self, place: &Place) -> u32 {
+        place.args[0].unsigned_abs() / self.micro_batches.max(1)
+    }
+
     /// Durations that are not zero, by the words of the report.
     pub(super) fn by_cause(&self, durations: &ByCause) -> IndexMap<String, f64> {
         let causes = self.lowered.program.causes.iter().zip(durations);

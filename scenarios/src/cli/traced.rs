@@ -1,0 +1,130 @@
+//! `--trace`: a run as a file that timeline viewers open.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+
+use clap::builder::TypedValueParser;
+use reports::summary::Summary;
+use reports::trace::{Chrome, JSON_SLICES_MAX, Perfetto, Tracer};
+use scenarios::Experiment;
+use scenarios::run::{self, Options, Untraced};
+
+use super::files::cannot_write;
+use super::trouble::Trouble;
+
+/// A trace to write: its path, whose ending says the form.
+#[derive(Clone, Debug)]
+pub(super) struct TraceFile {
+    path: PathBuf,
+    form: Form,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Perfetto,
+    Chrome,
+}
+
+impl TraceFile {
+    /// Parses a path of the command line.
+    pub(super) fn parser() -> impl TypedValueParser<Value = Self> {
+        clap::builder::PathBufValueParser::new().try_map(|path| {
+            let form = match path.extension().and_then(|ending| ending.to_str()) {
+                Some("pftrace") => Form::Perfetto,
+                Some("json") => Form::Chrome,
+                _ => return Err("end it in `.pftrace`, for Perfetto, or `.json`, for viewers of Chrome's traces"),
+            };
+            Ok(Self { path, form })
+        })
+    }
+
+    /// Refuses an experiment of several runs.
+    ///
+    /// # Errors
+    /// Which choice is left.
+    pub(super) fn refuse_several(&self, experiment: &Experiment, chosen: &[String]) -> Result<(), Trouble> {
+        let variants: Vec<&str> = experiment.variants().collect();
+        let mistake = |message: String| Err(Trouble::Mistake(message));
+        if experiment.search().is_some() {
+            return mistake(format!(
+                "`--trace` writes one run, and a search has many: run the `scenario.yaml` that it leaves with `--trace {}`",
+                self.path.display()
+            ));
+        }
+        if chosen.len() > 1 || (chosen.is_empty() && variants.len() > 1) {
+            let named = if chosen.is_empty() { variants[0] } else { &chosen[0] };
+            return mistake(format!(
+                "`--trace` writes one run, and the file has {} variants: choose one with `--variant {named}`",
+                if chosen.is_empty() { variants.len() } else { chosen.len() },
+            ));
+        }
+        match experiment.count() {
+            0 | 1 => Ok(()),
+            points => mistake(format!(
+                "`--trace` writes one run, and the sweep has {points} points: leave it one, {}",
+                one_point(experiment)
+            )),
+        }
+    }
+
+    /// Writes the run of a summary.
+    ///
+    /// # Errors
+    /// Why that cannot be: it did not fit, it is too long for its form, there is no room.
+    pub(super) fn write(
+        &self,
+        experiment: &Experiment,
+        options: &Options,
+        summary: &Summary,
+    ) -> Result<&Path, Trouble> {
+        let Some(run) = summary.variants.first() else { return Ok(&self.path) };
+        let path = self.path.display();
+        let activities = run.activities.unwrap_or(0);
+        if self.form == Form::Chrome && activities > JSON_SLICES_MAX {
+            return Err(Trouble::Mistake(format!(
+                "`{path}` would have {activities} activities, more than the {JSON_SLICES_MAX} that viewers of JSON \
+                 take: name it `{}`",
+                self.path.with_extension("pftrace").display()
+            )));
+        }
+        let unfinished = self.path.with_extension("unfinished");
+        let failed = |error: &io::Error| {
+            // It is usually gone, and litter must not hide what went wrong.
+            let _ = fs::remove_file(&unfinished);
+            cannot_write(&self.path, error)
+        };
+        let out = BufWriter::new(File::create(&unfinished).map_err(|error| failed(&error))?);
+        let (mut perfetto, mut chrome);
+        let tracer: &mut dyn Tracer = match self.form {
+            Form::Perfetto => {
+                perfetto = Perfetto::new(out);
+                &mut perfetto
+            }
+            Form::Chrome => {
+                chrome = Chrome::new(out);
+                &mut chrome
+            }
+        };
+        let untraced = run::trace(experiment, options.seed, run, tracer)?;
+        if let Some(untraced) = untraced {
+            let _ = fs::remove_file(&unfinished);
+            let reason = match untraced {
+                Untraced::DoesNotFit => "it does not run to its end: choose one that fits",
+                Untraced::Lanes => "programs and replays are not written yet: choose a plan",
+            };
+            return Err(Trouble::Mistake(format!("`{}` has no trace: {reason}", run.variant)));
+        }
+        tracer.finish().map_err(|error| failed(&error))?;
+        fs::rename(&unfinished, &self.path).map_err(|error| failed(&error))?;
+        Ok(&self.path)
+    }
+}
+
+/// A sweep of the first point alone, as it is set.
+fn one_point(experiment: &Experiment) -> String {
+    let Some(point) = experiment.points().next() else { return "with `--set`".to_owned() };
+    let axes: Vec<String> =
+        point.values().iter().map(|(path, value)| format!("{path}: [{value}]")).collect();
+    format!("as `--set 'sweep={{ {} }}'` does", axes.join(", "))
+}
