@@ -21,6 +21,7 @@ mod setup;
 mod swap;
 mod sweep;
 mod time;
+mod timeline;
 mod traffic;
 
 use std::io::{self, Write};

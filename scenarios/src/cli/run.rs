@@ -153,7 +153,7 @@ pub(super) fn simulate(
         Output::Csv => printer.print_bytes(&results.csv)?,
     };
     if let Some(trace) = trace.filter(|_| !is_interrupted) {
-        let path = trace.write(experiment, options, &summary)?;
+        let path = trace.write_run(experiment, options, &summary)?;
         printer.tell(&format!("trace: {}\n", path.display()));
     }
     if is_interrupted {

@@ -8,7 +8,7 @@ use clap::builder::TypedValueParser;
 use reports::summary::Summary;
 use reports::trace::{Chrome, JSON_SLICES_MAX, Perfetto, Tracer};
 use scenarios::Experiment;
-use scenarios::run::{self, Options, Untraced};
+use scenarios::run::{self, Options};
 
 use super::files::cannot_write;
 use super::trouble::Trouble;
@@ -71,16 +71,32 @@ impl TraceFile {
     /// Writes the run of a summary.
     ///
     /// # Errors
-    /// Why that cannot be: it did not fit, it is too long for its form, there is no room.
-    pub(super) fn write(
+    /// Why that cannot be: it does not fit, it is too long for its form, there is no room.
+    pub(super) fn write_run(
         &self,
         experiment: &Experiment,
         options: &Options,
         summary: &Summary,
     ) -> Result<&Path, Trouble> {
         let Some(run) = summary.variants.first() else { return Ok(&self.path) };
+        let written = self.write(run.activities.unwrap_or(0), |tracer| {
+            Ok(run::trace(experiment, options.seed, run, tracer)?)
+        })?;
+        written.ok_or_else(|| {
+            Trouble::Mistake(format!("`{}` has no trace, as it does not fit: choose one that does", run.variant))
+        })
+    }
+
+    /// Writes what `write` does; nothing where that gives false.
+    ///
+    /// # Errors
+    /// Its own, and a file that is too long for its form or cannot be written.
+    pub(super) fn write(
+        &self,
+        activities: u64,
+        write: impl FnOnce(&mut dyn Tracer) -> Result<bool, Trouble>,
+    ) -> Result<Option<&Path>, Trouble> {
         let path = self.path.display();
-        let activities = run.activities.unwrap_or(0);
         if self.form == Form::Chrome && activities > JSON_SLICES_MAX {
             return Err(Trouble::Mistake(format!(
                 "`{path}` would have {activities} activities, more than the {JSON_SLICES_MAX} that viewers of JSON \
@@ -106,18 +122,14 @@ impl TraceFile {
                 &mut chrome
             }
         };
-        let untraced = run::trace(experiment, options.seed, run, tracer)?;
-        if let Some(untraced) = untraced {
+        let is_written = write(tracer)?;
+        if !is_written {
             let _ = fs::remove_file(&unfinished);
-            let reason = match untraced {
-                Untraced::DoesNotFit => "it does not run to its end: choose one that fits",
-                Untraced::Lanes => "programs and replays are not written yet: choose a plan",
-            };
-            return Err(Trouble::Mistake(format!("`{}` has no trace: {reason}", run.variant)));
+            return Ok(None);
         }
         tracer.finish().map_err(|error| failed(&error))?;
         fs::rename(&unfinished, &self.path).map_err(|error| failed(&error))?;
-        Ok(&self.path)
+        Ok(Some(&self.path))
     }
 }
 

@@ -4,6 +4,7 @@ mod allocation;
 mod choice;
 mod communication;
 mod constants;
+mod detail;
 mod drawing;
 mod drives;
 mod failure;
@@ -13,6 +14,7 @@ mod headline;
 mod idle;
 mod journal;
 mod kept;
+mod lane_trace;
 mod lanes;
 mod lasting;
 mod measure;
@@ -51,12 +53,13 @@ use outcomes::Outcomes;
 
 pub use first::{First, first};
 pub use journal::{Journal, Key};
+pub use lane_trace::trace_replay;
 pub(crate) use one::prepare;
 pub(crate) use plan::MAX_STAGES;
 pub use plan::{MAX_RUNS, Plan, Reason, plan, plan_of};
 pub use shard::{Done, MAX_SHARDS, Shard, lacking, work};
 pub use tensors::tensors;
-pub use tracing::{Untraced, trace};
+pub use tracing::trace;
 
 /// How to run.
 #[derive(Clone, Debug)]

@@ -11,8 +11,7 @@ use sim_core::outcome::{Place, Run};
 use sim_core::program::Op;
 use sim_core::record::{Messages, Sent};
 use sim_core::time::Time;
-use workloads::account::TaskKind;
-use workloads::graph::operator::Work;
+use workloads::account::{Task, TaskKind};
 use workloads::lower::{Lowered, RankIds, StreamRole};
 use workloads::names::cause;
 use workloads::schedule::LaneKind;
@@ -20,15 +19,15 @@ use workloads::schedule::LaneKind;
 use super::lanes::{Lane, lanes};
 use super::one::Simulation;
 use super::picture::{broken, simulated_again};
-use super::words::Words;
-use super::{Refusal, ranks};
+use super::words::{Words, cause_of, task_name};
+use super::{Refusal, programmed, ranks, replayed};
 use crate::experiment::{Experiment, Resolved};
 use crate::plans;
 
 /// Links whose use is counted: those that carried most.
 const LINKS_MAX: usize = 64;
 
-/// Writes a run of an experiment that has ended; gives what stands in the way where nothing is written.
+/// Writes a run of an experiment that has ended; false if it does not run to its end.
 ///
 /// # Errors
 /// A mistake in foretrain.
@@ -37,29 +36,20 @@ pub fn trace(
     seed: u64,
     run: &RunSummary,
     tracer: &mut dyn Tracer,
-) -> Result<Option<Untraced>, Refusal> {
+) -> Result<bool, Refusal> {
     let point = experiment.point_of(&run.point);
     let resolved = point.and_then(|point| experiment.resolve(&run.variant, &point).ok());
     let Some(Resolved { scenario, .. }) = resolved.filter(|_| run.fits) else {
-        return Ok(Some(Untraced::DoesNotFit));
+        return Ok(false);
     };
-    if scenario.model.trace().is_some() || scenario.model.program().is_some() {
-        return Ok(Some(Untraced::Lanes));
-    }
-    let written = simulated_again(&scenario, seed, |simulation| write(simulation, tracer));
-    match written {
-        None => Ok(Some(Untraced::DoesNotFit)),
-        Some(written) => written.map(|()| None).map_err(|reason| broken(run, reason)),
-    }
-}
-
-/// Why a run is not written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Untraced {
-    /// It does not run to its end.
-    DoesNotFit,
-    /// It is of threads and streams.
-    Lanes,
+    let written = if let Some(trace) = scenario.model.trace() {
+        Some(replayed::trace(trace, tracer))
+    } else if scenario.model.program().is_some() {
+        Some(programmed::trace(&scenario, seed, tracer))
+    } else {
+        simulated_again(&scenario, seed, |simulation| write(simulation, tracer))
+    };
+    written.transpose().map(|written| written.is_some()).map_err(|reason| broken(run, reason))
 }
 
 fn write(simulation: &Simulation<'_>, tracer: &mut dyn Tracer) -> Result<(), String> {
@@ -359,43 +349,22 @@ impl<'a> Tracing<'a> {
         let &Simulation { built, .. } = self.simulation;
         let program = &built.lowered.program;
         let OnTrack { stream, role, .. } = &self.streams[place.stream.index()];
-        let binding = &program.bindings[program.streams[stream.index()].binding.index()];
-        let activity = match *op {
-            Op::Run { activity } | Op::Join { activity, .. } => activity.at(place.args) as usize,
-            _ => usize::MAX,
-        };
-        let activity = binding.costs.and_then(|costs| program.costs[costs.index()].activities.get(activity));
-        let category = activity.map_or("", |activity| &program.causes[activity.cause.index()]);
+        let category = cause_of(program, *stream, place.args, op);
         let task = self.lanes[role.lane as usize].done_by(op);
         let mut details = Vec::new();
-        let name = match task.map(|task| task.kind) {
-            Some(TaskKind::Operator(op)) => {
+        match task {
+            Some(&Task { kind: TaskKind::Operator(op), .. }) => {
                 let (operator, op) = (built.graph.operator(op), built.graph.get(op));
                 details.push((self.names.phase, Detail::Text(self.tracer.word(op.phase.name()))));
                 details.push((self.names.chunk, Detail::Whole(op.chunk.into())));
-                let flops = operator.work.flops();
-                if flops > 0.0 {
-                    details.push((self.names.flops, Detail::Number(flops)));
-                }
-                let bytes = operator.work.bytes();
-                if bytes > 0 {
-                    details.push((self.names.bytes, Detail::Whole(bytes)));
-                }
-                match operator.work {
-                    // A profile knows no operators.
-                    Work::Opaque { .. } => op.phase.name().to_owned(),
-                    _ => operator.name.to_string(),
-                }
+                let (flops, bytes) = (operator.work.flops(), operator.work.bytes());
+                details.extend((flops > 0.0).then_some((self.names.flops, Detail::Number(flops))));
+                details.extend((bytes > 0).then_some((self.names.bytes, Detail::Whole(bytes))));
             }
-            Some(TaskKind::Message(hop)) => format!("message from stage {} to stage {}", hop.from, hop.to),
-            Some(TaskKind::Transfer { storage, .. }) => built.graph.describe(storage),
-            Some(TaskKind::Issue) => "issue of operators".to_owned(),
-            Some(TaskKind::Meeting) => "meeting of hosts".to_owned(),
-            None => category.to_owned(),
-        };
-        if let Some(task) = task.filter(|task| task.bytes > 0 && !matches!(task.kind, TaskKind::Operator(_))) {
-            details.push((self.names.bytes, Detail::Whole(task.bytes)));
+            Some(&Task { bytes, .. }) if bytes > 0 => details.push((self.names.bytes, Detail::Whole(bytes))),
+            _ => {}
         }
+        let name = task_name(built, task, category);
         Label { name: self.tracer.word(&name), category: self.tracer.word(category), details }
     }
 }

@@ -1,0 +1,148 @@
+//! Timelines that open: visits of micro-batches, and within them operators, of every lane of a step.
+
+use std::mem;
+
+use indexmap::IndexSet;
+
+/// Who did what when in one step, in picoseconds from its begin.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DetailedTimeline {
+    /// The end of the step.
+    pub end: u64,
+    /// Texts that spans and pieces name.
+    pub texts: IndexSet<String>,
+    /// Lanes, those of a rank one after the other.
+    pub lanes: Vec<DetailedLane>,
+    /// What spans consist of; those that are alike share it.
+    pub patterns: Vec<Vec<Piece>>,
+    /// The critical path, ascending.
+    pub path: Vec<PathLeg>,
+}
+
+/// A stream of a rank, or a thread.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DetailedLane {
+    /// Its name.
+    pub name: String,
+    /// Whether its rank computes on it.
+    pub is_main: bool,
+    /// In order of time, without overlap.
+    pub spans: Vec<DetailedSpan>,
+}
+
+/// A stretch of time of a lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DetailedSpan {
+    /// From,
+    pub start: u64,
+    /// to.
+    pub end: u64,
+    /// Its state, a text.
+    pub state: u32,
+    /// Its name, a text.
+    pub name: u32,
+    /// Its pieces, if they are kept.
+    pub pattern: Option<u32>,
+    /// Number of spans that it stands for.
+    pub count: u32,
+}
+
+/// A part of a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Piece {
+    /// From the begin of the span.
+    pub offset: u64,
+    /// How long it takes.
+    pub length: u64,
+    /// Its state, a text.
+    pub state: u32,
+    /// Its name, a text.
+    pub name: u32,
+}
+
+/// A part of the critical path on one lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathLeg {
+    /// Index of the lane.
+    pub lane: u32,
+    /// From,
+    pub from: u64,
+    /// to.
+    pub to: u64,
+}
+
+impl DetailedTimeline {
+    /// The number of a text, added if new.
+    pub fn text(&mut self, text: &str) -> u32 {
+        let known = self.texts.get_index_of(text);
+        known.unwrap_or_else(|| self.texts.insert_full(text.to_owned()).0) as u32
+    }
+
+    /// Spans of all lanes.
+    pub fn count(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.spans.len()).sum()
+    }
+
+    /// Joins neighbours too short to be told apart, more and more, until there are at most `most` spans or one a lane;
+    /// gives how long each is then at least.
+    pub fn join_until(&mut self, most: usize) -> u64 {
+        let mut shortest = 0;
+        while self.count() > most && shortest < self.end {
+            shortest = (shortest * 3 / 2).max(self.end / (1 << 20)).max(1);
+            self.join(shortest);
+        }
+        shortest
+    }
+
+    /// Joins neighbours until each joint lasts at least `shortest`; it has the state that most of it was in. Gaps
+    /// that are as long stay.
+    pub fn join(&mut self, shortest: u64) {
+        for lane in &mut self.lanes {
+            let mut joined: Vec<DetailedSpan> = Vec::new();
+            // The longest of the spans of the last joint.
+            let mut longest = 0;
+            for span in mem::take(&mut lane.spans) {
+                let length = span.end - span.start;
+                match joined.last_mut() {
+                    Some(last) if last.end - last.start < shortest && span.start - last.end < shortest => {
+                        last.end = span.end;
+                        last.count += span.count;
+                        last.pattern = None;
+                        if length > longest {
+                            (last.state, last.name, longest) = (span.state, span.name, length);
+                        }
+                    }
+                    _ => {
+                        joined.push(span);
+                        longest = length;
+                    }
+                }
+            }
+            lane.spans = joined;
+        }
+    }
+
+    /// Keeps patterns that are used most, with at most `most` pieces in all.
+    pub fn keep_pieces(&mut self, most: usize) {
+        let mut uses = vec![0u32; self.patterns.len()];
+        for pattern in self.lanes.iter().flat_map(|lane| &lane.spans).filter_map(|span| span.pattern) {
+            uses[pattern as usize] += 1;
+        }
+        let mut order: Vec<usize> = (0..uses.len()).filter(|&pattern| uses[pattern] > 0).collect();
+        order.sort_by_key(|&pattern| std::cmp::Reverse(uses[pattern]));
+        let (mut kept, mut pieces) = (vec![None; uses.len()], 0);
+        let mut patterns = Vec::new();
+        for pattern in order {
+            pieces += self.patterns[pattern].len();
+            if pieces > most {
+                break;
+            }
+            kept[pattern] = Some(patterns.len() as u32);
+            patterns.push(mem::take(&mut self.patterns[pattern]));
+        }
+        self.patterns = patterns;
+        for span in self.lanes.iter_mut().flat_map(|lane| &mut lane.spans) {
+            span.pattern = span.pattern.and_then(|pattern| kept[pattern as usize]);
+        }
+    }
+}
