@@ -122,6 +122,24 @@ impl DetailedTimeline {
         }
     }
 
+    /// Leaves at most `most` legs on the critical path: those that last, as long as all can be seen.
+    pub fn join_path(&mut self, most: usize) {
+        let mut shortest = 0;
+        while self.path.len() > most && shortest < self.end {
+            shortest = (shortest * 3 / 2).max(self.end / (1 << 20)).max(1);
+            let mut joined: Vec<PathLeg> = Vec::new();
+            for &leg in &self.path {
+                match joined.last_mut() {
+                    Some(last) if last.lane == leg.lane && leg.from.saturating_sub(last.to) < shortest => last.to = leg.to,
+                    // What is too short to be seen is passed over.
+                    Some(_) if leg.to - leg.from < shortest => {}
+                    _ => joined.push(leg),
+                }
+            }
+            self.path = joined;
+        }
+    }
+
     /// Keeps patterns that are used most, with at most `most` pieces in all.
     pub fn keep_pieces(&mut self, most: usize) {
         let mut uses = vec![0u32; self.patterns.len()];

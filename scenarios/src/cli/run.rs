@@ -43,7 +43,7 @@ pub(super) struct Arguments {
     /// Shards that it runs; 16, or as many as there are runs, if not given
     #[arg(long, value_name = "N", requires = "emit", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SHARDS)))]
     shards: Option<u32>,
-    /// Write the run, one variant at one point, for a viewer of timelines: a `.pftrace` for
+    /// Write the run of one variant, of a sweep or a search the best, for a viewer of timelines: a `.pftrace` for
     /// https://ui.perfetto.dev, or a `.json` for those that read Chrome's traces
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "shard", "emit"], value_parser = TraceFile::parser())]
     trace: Option<TraceFile>,
@@ -153,8 +153,8 @@ pub(super) fn simulate(
         Output::Csv => printer.print_bytes(&results.csv)?,
     };
     if let Some(trace) = trace.filter(|_| !is_interrupted) {
-        let path = trace.write_run(experiment, options, &summary)?;
-        printer.tell(&format!("trace: {}\n", path.display()));
+        let written = trace.write_run(experiment, options, &summary)?;
+        printer.tell(&format!("trace: {written}\n"));
     }
     if is_interrupted {
         printer.complain(&format!("interrupted; {} runs had ended and are kept", summary.variants.len()));

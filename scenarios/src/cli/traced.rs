@@ -39,36 +39,25 @@ impl TraceFile {
         })
     }
 
-    /// Refuses an experiment of several runs.
+    /// Refuses an experiment of several variants, unless it is a search.
     ///
     /// # Errors
-    /// Which choice is left.
+    /// The choice that is left.
     pub(super) fn refuse_several(&self, experiment: &Experiment, chosen: &[String]) -> Result<(), Trouble> {
-        let variants: Vec<&str> = experiment.variants().collect();
-        let mistake = |message: String| Err(Trouble::Mistake(message));
-        if experiment.search().is_some() {
-            return mistake(format!(
-                "`--trace` writes one run, and a search has many: run the `scenario.yaml` that it leaves with `--trace {}`",
-                self.path.display()
-            ));
+        let mut variants: Vec<&str> = chosen.iter().map(String::as_str).collect();
+        if variants.is_empty() {
+            variants = experiment.variants().collect();
         }
-        if chosen.len() > 1 || (chosen.is_empty() && variants.len() > 1) {
-            let named = if chosen.is_empty() { variants[0] } else { &chosen[0] };
-            return mistake(format!(
-                "`--trace` writes one run, and the file has {} variants: choose one with `--variant {named}`",
-                if chosen.is_empty() { variants.len() } else { chosen.len() },
-            ));
-        }
-        match experiment.count() {
-            0 | 1 => Ok(()),
-            points => mistake(format!(
-                "`--trace` writes one run, and the sweep has {points} points: leave it one, {}",
-                one_point(experiment)
-            )),
+        match variants[..] {
+            [first, _, ..] if experiment.search().is_none() => Err(Trouble::Mistake(format!(
+                "`--trace` writes one run, and this has {} variants: choose one with `--variant {first}`",
+                variants.len()
+            ))),
+            _ => Ok(()),
         }
     }
 
-    /// Writes the run of a summary.
+    /// Writes the run of a summary, the best if a sweep or a search has more; gives its name.
     ///
     /// # Errors
     /// Why that cannot be: it does not fit, it is too long for its form, there is no room.
@@ -77,14 +66,18 @@ impl TraceFile {
         experiment: &Experiment,
         options: &Options,
         summary: &Summary,
-    ) -> Result<&Path, Trouble> {
-        let Some(run) = summary.variants.first() else { return Ok(&self.path) };
+    ) -> Result<String, Trouble> {
+        let Some(run) = run::best(&summary.variants) else { return Ok(String::new()) };
         let written = self.write(run.activities.unwrap_or(0), |tracer| {
             Ok(run::trace(experiment, options.seed, run, tracer)?)
         })?;
-        written.ok_or_else(|| {
-            Trouble::Mistake(format!("`{}` has no trace, as it does not fit: choose one that does", run.variant))
-        })
+        match written {
+            Some(path) => Ok(format!("{} of {}", path.display(), run.label())),
+            None => Err(Trouble::Mistake(format!(
+                "`{}` has no trace, as it does not run to its end: choose one that fits",
+                run.label()
+            ))),
+        }
     }
 
     /// Writes what `write` does; nothing where that gives false.
@@ -131,12 +124,4 @@ impl TraceFile {
         fs::rename(&unfinished, &self.path).map_err(|error| failed(&error))?;
         Ok(Some(&self.path))
     }
-}
-
-/// A sweep of the first point alone, as it is set.
-fn one_point(experiment: &Experiment) -> String {
-    let Some(point) = experiment.points().next() else { return "with `--set`".to_owned() };
-    let axes: Vec<String> =
-        point.values().iter().map(|(path, value)| format!("{path}: [{value}]")).collect();
-    format!("as `--set 'sweep={{ {} }}'` does", axes.join(", "))
 }

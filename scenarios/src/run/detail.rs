@@ -45,6 +45,8 @@ pub(super) struct Detail<'a> {
 /// A stream that is shown.
 struct Shown {
     lane: usize,
+    /// Whether its rank computes on it: what other lanes wait for is not shown.
+    is_main: bool,
     /// The first stream that the simulated one stands for.
     stream: StreamId,
     /// Call that is being executed, since when, until when so far, with its pieces.
@@ -78,6 +80,7 @@ impl<'a> Detail<'a> {
             let name = if is_main { stage } else { format!("{stage}, {}", role.kind.name()) };
             *place = Some(Shown {
                 lane: timeline.lanes.len(),
+                is_main,
                 stream: StreamId::from(stream),
                 call: None,
                 since: 0,
@@ -234,6 +237,9 @@ impl<'a> Detail<'a> {
     }
 
     fn wait(&mut self, stream: usize, place: &Place, cause: CauseId, [start, ready, end]: [Time; 3]) {
+        if self.shown[stream].as_ref().is_none_or(|shown| !shown.is_main) {
+            return;
+        }
         let waited = &self.simulation.built.lowered.program.causes[cause.index()];
         for (from, to, word) in [(start, ready, waited.as_str()), (ready, end, cause::COMMUNICATION)] {
             if from < to {

@@ -56,6 +56,7 @@ pub use journal::{Journal, Key};
 pub use lane_trace::trace_replay;
 pub(crate) use one::prepare;
 pub(crate) use plan::MAX_STAGES;
+pub use picture::best;
 pub use plan::{MAX_RUNS, Plan, Reason, plan, plan_of};
 pub use shard::{Done, MAX_SHARDS, Shard, lacking, work};
 pub use tensors::tensors;

@@ -53,18 +53,22 @@ fn is_drawn(run: &RunSummary) -> bool {
     run.timeline.is_some() || !run.memory_curves.is_empty() || run.not_drawn.is_some()
 }
 
-/// The point of the run with the highest throughput; of none fits, the first.
+/// The point that is shown: that of the best run.
 fn point_to_show(runs: &[RunSummary]) -> Option<IndexMap<String, String>> {
+    best(runs).map(|run| run.point.clone())
+}
+
+/// The run with the highest throughput; of none fits, the first.
+pub fn best(runs: &[RunSummary]) -> Option<&RunSummary> {
     let throughput = |run: &RunSummary| {
         let time = run.step_time()?;
         Some(run.samples_per_s.unwrap_or_else(|| run.micro_batches.unwrap_or(1) as f64 / time))
     };
     // Of equally fast runs the first.
-    let best = runs
-        .iter()
-        .rev()
-        .max_by(|a, b| throughput(a).partial_cmp(&throughput(b)).unwrap_or(std::cmp::Ordering::Equal));
-    best.map(|run| run.point.clone())
+    let order = |a: &&RunSummary, b: &&RunSummary| {
+        throughput(a).partial_cmp(&throughput(b)).unwrap_or(std::cmp::Ordering::Equal)
+    };
+    runs.iter().rev().max_by(order)
 }
 
 /// Adds pictures to a run that was simulated without.

@@ -22,5 +22,6 @@ mod searching;
 mod sharding;
 mod support;
 mod traces;
+mod timelines;
 mod validating;
 mod workloads;

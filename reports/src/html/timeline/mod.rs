@@ -9,9 +9,10 @@ use serde_json::{Map, Value, json};
 use crate::plots::palette::{css, of_state};
 use crate::summary::{DetailedLane, DetailedSpan, DetailedTimeline, RunSummary, Timeline};
 
-/// Spans and pieces of a page, all runs together.
+/// Spans, pieces and legs of critical paths of a page, all runs together.
 const SPANS_MAX: usize = 60_000;
 const PIECES_MAX: usize = 60_000;
+const LEGS_MAX: usize = 20_000;
 /// Steps of the clock from the begin of a step to its end.
 const TICKS: u64 = 1 << 32;
 
@@ -22,7 +23,7 @@ const STYLE: &str = include_str!("timeline.css");
 
 /// The timeline of some runs, of which the one numbered `first` is shown first; without scripts nothing.
 pub(super) fn zoomable(runs: &[(String, &RunSummary)], first: usize) -> Markup {
-    let (spans, pieces) = (SPANS_MAX / runs.len().max(1), PIECES_MAX / runs.len().max(1));
+    let [spans, pieces, legs] = [SPANS_MAX, PIECES_MAX, LEGS_MAX].map(|most| most / runs.len().max(1));
     let mut colours = Map::new();
     let written = runs.iter().filter_map(|(name, run)| {
         let mut detail = match (&run.detail, &run.timeline) {
@@ -32,6 +33,7 @@ pub(super) fn zoomable(runs: &[(String, &RunSummary)], first: usize) -> Markup {
         };
         let joined = detail.join_until(spans);
         detail.keep_pieces(pieces);
+        detail.join_path(legs);
         Some(described(name, &detail, joined, &mut colours))
     });
     let written: Vec<Value> = written.collect();

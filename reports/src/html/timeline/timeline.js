@@ -63,7 +63,7 @@ for (const root of document.querySelectorAll(".zoomable")) {
 
   const context = canvas.getContext("2d");
   let [width, height, rows, transform, chosen, hits] = [0, 0, [], d3.zoomIdentity, null, null];
-  const runs = () => [shown, beside].filter((select) => select.value !== "").map((select) => data.runs[select.value]);
+  const runs = () => [...new Set([shown, beside].map((select) => select.value).filter((value) => value !== ""))].map((value) => data.runs[value]);
   const lasts = () => Math.max(...runs().map((run) => run.end * run.tick));
   const plain = () => width - LABEL - 4;
   // Seconds to pixels, and back.
@@ -113,12 +113,15 @@ for (const root of document.querySelectorAll(".zoomable")) {
 
   let ink, muted, grid, bed;
   const colour = (name) => {
-    const css = data.colours[name] ?? "#999999";
-    return css.toUpperCase() === "#1B1B1B" ? ink : css;
+    const css = data.colours[name] ?? "rgb(153 153 153 / 1)";
+    return css === "var(--ink)" ? ink : css;
   };
+  // Text that can be read on a colour, which may let the bed through.
+  const bright = ([red, green, blue]) => red * 0.3 + green * 0.59 + blue * 0.11;
+  const parts = (css) => css.startsWith("#") ? [1, 3, 5].map((at) => parseInt(css.slice(at, at + 2), 16)) : css.match(/[\d.]+/g).map(Number);
   const light = (css) => {
-    const part = (at) => parseInt(css.slice(at, at + 2), 16);
-    return css.startsWith("#") && part(1) * 0.3 + part(3) * 0.59 + part(5) * 0.11 < 140 ? "#fefefe" : "#010101";
+    const [red, green, blue, alpha = 1] = parts(css);
+    return bright([red, green, blue]) * alpha + bright(parts(bed)) * (1 - alpha) < 140 ? "#fefefe" : "#010101";
   };
   const label = (name, from, to, top, tall, fill) => {
     const [left, right] = [Math.max(from, LABEL), Math.min(to, width)];
@@ -165,7 +168,7 @@ for (const root of document.querySelectorAll(".zoomable")) {
     context.textAlign = "center";
     for (let tick = Math.ceil(from / step); tick * step <= to; tick++) {
       context.fillStyle = grid;
-      context.fillRect(x(tick * step), AXIS - 4, 1, height);
+      context.fillRect(x(tick * step), AXIS - 4, 1, height - AXIS);
       context.fillStyle = muted;
       const place = Math.min(Math.max(x(tick * step), LABEL + 16), width - 24);
       context.fillText(told(tick * step), place, AXIS / 2);
@@ -287,7 +290,8 @@ for (const root of document.querySelectorAll(".zoomable")) {
     const scale = Math.min(Math.max(transform.k, lasts() / (length * 400)), lasts() / length / 3);
     const middle = ((box.start + box.end) / 2 / lasts()) * plain();
     const k = Math.max(1, scale);
-    selection.call(behaviour.transform, d3.zoomIdentity.translate(plain() / 2 - k * middle, 0).scale(k));
+    const left = Math.min(0, Math.max(plain() / 2 - k * middle, plain() * (1 - k)));
+    selection.call(behaviour.transform, d3.zoomIdentity.translate(left, 0).scale(k));
     soon();
   };
 
