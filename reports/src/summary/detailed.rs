@@ -80,57 +80,41 @@ impl DetailedTimeline {
 
     /// Spans of all lanes.
     pub fn count(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.spans.len()).sum()
+        self.count_of(|_| true)
     }
 
     /// Joins neighbours too short to be told apart, more and more, until there are at most `most` spans or one a lane;
-    /// gives how long each is then at least.
+    /// gives how long each is then at least. Lanes beside those that compute are joined first, to a quarter of them.
     pub fn join_until(&mut self, most: usize) -> u64 {
+        let beside = |lane: &&DetailedLane| !lane.is_main;
         let mut shortest = 0;
-        while self.count() > most && shortest < self.end {
-            shortest = (shortest * 3 / 2).max(self.end / (1 << 20)).max(1);
-            self.join(shortest);
+        while self.count() > most && self.count_of(beside) > most / 4 && shortest < self.end {
+            shortest = longer(shortest, self.end);
+            self.lanes.iter_mut().filter(|lane| !lane.is_main).for_each(|lane| lane.join(shortest));
         }
-        shortest
+        let mut least = 0;
+        while self.count() > most && least < self.end {
+            least = longer(least, self.end);
+            self.lanes.iter_mut().for_each(|lane| lane.join(least));
+        }
+        shortest.max(least)
     }
 
-    /// Joins neighbours until each joint lasts at least `shortest`; it has the state that most of it was in. Gaps
-    /// that are as long stay.
-    pub fn join(&mut self, shortest: u64) {
-        for lane in &mut self.lanes {
-            let mut joined: Vec<DetailedSpan> = Vec::new();
-            // The longest of the spans of the last joint.
-            let mut longest = 0;
-            for span in mem::take(&mut lane.spans) {
-                let length = span.end - span.start;
-                match joined.last_mut() {
-                    Some(last) if last.end - last.start < shortest && span.start - last.end < shortest => {
-                        last.end = span.end;
-                        last.count += span.count;
-                        last.pattern = None;
-                        if length > longest {
-                            (last.state, last.name, longest) = (span.state, span.name, length);
-                        }
-                    }
-                    _ => {
-                        joined.push(span);
-                        longest = length;
-                    }
-                }
-            }
-            lane.spans = joined;
-        }
+    fn count_of(&self, lanes: impl Fn(&&DetailedLane) -> bool) -> usize {
+        self.lanes.iter().filter(lanes).map(|lane| lane.spans.len()).sum()
     }
 
     /// Leaves at most `most` legs on the critical path: those that last, as long as all can be seen.
     pub fn join_path(&mut self, most: usize) {
         let mut shortest = 0;
         while self.path.len() > most && shortest < self.end {
-            shortest = (shortest * 3 / 2).max(self.end / (1 << 20)).max(1);
+            shortest = longer(shortest, self.end);
             let mut joined: Vec<PathLeg> = Vec::new();
             for &leg in &self.path {
                 match joined.last_mut() {
-                    Some(last) if last.lane == leg.lane && leg.from.saturating_sub(last.to) < shortest => last.to = leg.to,
+                    Some(last) if last.lane == leg.lane && leg.from.saturating_sub(last.to) < shortest => {
+                        last.to = leg.to;
+                    }
                     // What is too short to be seen is passed over.
                     Some(_) if leg.to - leg.from < shortest => {}
                     _ => joined.push(leg),
@@ -162,5 +146,39 @@ impl DetailedTimeline {
         for span in self.lanes.iter_mut().flat_map(|lane| &mut lane.spans) {
             span.pattern = span.pattern.and_then(|pattern| kept[pattern as usize]);
         }
+    }
+}
+
+/// The next length below which spans are joined, in a step of a length.
+const fn longer(shortest: u64, step: u64) -> u64 {
+    let (next, least) = (shortest + shortest / 2, step / (1 << 20) + 1);
+    if next > least { next } else { least }
+}
+
+impl DetailedLane {
+    /// Joins neighbours until each joint lasts at least `shortest`; it has the state and the name that most of it has.
+    /// Gaps that are as long stay.
+    fn join(&mut self, shortest: u64) {
+        let mut joined: Vec<DetailedSpan> = Vec::new();
+        // The longest of the spans of the last joint.
+        let mut longest = 0;
+        for span in mem::take(&mut self.spans) {
+            let length = span.end - span.start;
+            match joined.last_mut() {
+                Some(last) if last.end - last.start < shortest && span.start - last.end < shortest => {
+                    last.end = span.end;
+                    last.count += span.count;
+                    last.pattern = None;
+                    if length > longest {
+                        (last.state, last.name, longest) = (span.state, span.name, length);
+                    }
+                }
+                _ => {
+                    joined.push(span);
+                    longest = length;
+                }
+            }
+        }
+        self.spans = joined;
     }
 }

@@ -59,9 +59,7 @@ impl<W: Write> Chrome<W> {
     /// Names a process, or one of its tracks.
     fn name(&mut self, what: &str, Track { process, number }: Track, name: &str) {
         let pid = process.0 + 1;
-        self.write(
-            &json!({ "ph": "M", "pid": pid, "tid": number, "name": what, "args": { "name": name } }),
-        );
+        self.write(&json!({ "ph": "M", "pid": pid, "tid": number, "name": what, "args": { "name": name } }));
     }
 }
 

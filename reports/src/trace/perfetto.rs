@@ -7,7 +7,7 @@ use prost::Message;
 
 use super::proto::{
     CounterDescriptor, DebugAnnotation, EXPLICIT, EventType, Interned, InternedData, NEEDS_STATE,
-    ProcessDescriptor, SIZE_BYTES, STATE_CLEARED, TrackDescriptor, TrackEvent, TracePacket, Value,
+    ProcessDescriptor, SIZE_BYTES, STATE_CLEARED, TracePacket, TrackDescriptor, TrackEvent, Value,
 };
 use super::{Arrow, Detail, Process, Slice, Tracer, Track, Unit, Word};
 

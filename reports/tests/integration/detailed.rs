@@ -97,5 +97,9 @@ fn a_page_holds_a_run_of_any_length_in_few_megabytes() {
     let spans = run["lanes"][1]["spans"].as_str().expect("text");
     assert!(spans.starts_with("0 5cwg0 0 2 2 1 lfls 5cwg0 0 1 1 1 "), "{spans}");
     assert_eq!(run["patterns"][1], "0 lfls 0 3");
-    assert!(run["path"].as_str().is_some_and(|path| path.starts_with("0 0 5yc1s 1 5yc1s ")), "{}", run["path"]);
+    assert!(
+        run["path"].as_str().is_some_and(|path| path.starts_with("0 0 5yc1s 1 5yc1s ")),
+        "{}",
+        run["path"]
+    );
 }

@@ -14,12 +14,14 @@ fn write(tracer: &mut dyn Tracer) {
     let memory = tracer.counter(first, "memory", Unit::Bytes);
     let slice = |name, details| Slice { name, category: work, details, arrows: &[] };
     tracer.begin(here, 1_499, &slice(visit, &[]));
-    tracer.begin(here, 1_500, &slice(work, &[(bytes, Detail::Whole(7)), (work, Detail::Text(sent))]));
+    let (whole, number) =
+        ([(bytes, Detail::Whole(7)), (work, Detail::Text(sent))], [(bytes, Detail::Number(0.5))]);
+    tracer.begin(here, 1_500, &slice(work, &whole));
     tracer.value(memory, 2_000, 3e9);
     tracer.end(here, 10_000);
     let arrow = tracer.depart(here, 10_000, sent);
     tracer.end(here, 12_000);
-    tracer.begin(there, 15_000, &Slice { arrows: &[arrow], ..slice(work, &[(bytes, Detail::Number(0.5))]) });
+    tracer.begin(there, 15_000, &Slice { arrows: &[arrow], ..slice(work, &number) });
     tracer.end(there, 16_000);
     let lost = tracer.depart(there, 16_000, sent);
     tracer.arrive(here, 17_000, lost);
@@ -38,7 +40,8 @@ fn protobuf_has_slices_within_slices_arrows_and_counters() {
     let tracks: Vec<_> = trace.packet.iter().filter_map(|packet| packet.track_descriptor.as_ref()).collect();
     assert_eq!(tracks.len(), 5);
     assert_eq!(tracks[2].parent_uuid, tracks[0].uuid);
-    let texts = |packet: &reports::trace::proto::TracePacket| packet.interned_data.clone().unwrap_or_default();
+    let texts =
+        |packet: &reports::trace::proto::TracePacket| packet.interned_data.clone().unwrap_or_default();
     let names: Vec<_> = trace.packet.iter().flat_map(|packet| texts(packet).event_names).collect();
     assert_eq!(names.len(), 3, "each is told once");
     let events: Vec<(u64, &TrackEvent)> = trace

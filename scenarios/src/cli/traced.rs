@@ -33,7 +33,11 @@ impl TraceFile {
             let form = match path.extension().and_then(|ending| ending.to_str()) {
                 Some("pftrace") => Form::Perfetto,
                 Some("json") => Form::Chrome,
-                _ => return Err("end it in `.pftrace`, for Perfetto, or `.json`, for viewers of Chrome's traces"),
+                _ => {
+                    return Err(
+                        "end it in `.pftrace`, for Perfetto, or `.json`, for viewers of Chrome's traces",
+                    );
+                }
             };
             Ok(Self { path, form })
         })

@@ -65,8 +65,7 @@ impl<'a> Detail<'a> {
         let words = Words::new(lowered, plans::micro_batches_per_flush(simulation.scenario));
         let mut shown: Vec<Option<Shown>> = Vec::new();
         shown.resize_with(folded.iter().map(|id| id.index() + 1).max().unwrap_or(0), || None);
-        let mut timeline =
-            DetailedTimeline { end: (window[1] - window[0]).0, ..DetailedTimeline::default() };
+        let mut timeline = DetailedTimeline { end: (window[1] - window[0]).0, ..DetailedTimeline::default() };
         let mut order: Vec<usize> = (0..folded.len()).collect();
         order.sort_by_key(|&stream| (lowered.streams[stream].stage, stream));
         for stream in order {
@@ -155,7 +154,9 @@ impl<'a> Detail<'a> {
     fn pattern(&mut self, pieces: Vec<Piece>) -> Option<u32> {
         let hash = pieces.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, piece| {
             let words = [piece.offset, piece.length, u64::from(piece.name) << 32 | u64::from(piece.state)];
-            words.into_iter().fold(hash, |hash, word| (hash ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23))
+            words
+                .into_iter()
+                .fold(hash, |hash, word| (hash ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23))
         });
         if let Some(&known) = self.known.get(&hash) {
             return (self.timeline.patterns[known as usize] == pieces).then_some(known);
@@ -212,7 +213,14 @@ impl<'a> Detail<'a> {
     }
 
     /// Something that is part of a call which has begun, or stands alone.
-    fn piece(&mut self, stream: usize, place: &Place, [state, name]: [u32; 2], begins: bool, times: [Time; 2]) {
+    fn piece(
+        &mut self,
+        stream: usize,
+        place: &Place,
+        [state, name]: [u32; 2],
+        begins: bool,
+        times: [Time; 2],
+    ) {
         let [from, to] = self.window;
         let (start, end) = (times[0].max(from), times[1].min(to));
         if start >= end {

@@ -161,7 +161,8 @@ pub(super) fn draw(simulation: &Simulation<'_>, run: &mut RunSummary) -> Result<
         from: Time::ZERO,
         to: Time::NEVER,
     });
-    let mut curve = store.filter(|_| is_long).map(|store| Curve::new(store, &folded.start, lowered, whole.time));
+    let mut curve =
+        store.filter(|_| is_long).map(|store| Curve::new(store, &folded.start, lowered, whole.time));
     let mut detail = run.fits.then(|| Detail::new(simulation, [start, end]));
     let mut observers: Vec<&mut dyn Observer> = Vec::new();
     match &mut curve {
@@ -360,8 +361,9 @@ fn memory_curve(
     points: &[(Time, Vec<u64>)],
 ) -> MemoryCurve {
     let ids = &lowered.ranks[rank];
-    let used: Vec<usize> =
-        (0..lowered.program.kinds.len()).filter(|&kind| points.iter().any(|(_, held)| held[kind] > 0)).collect();
+    let used: Vec<usize> = (0..lowered.program.kinds.len())
+        .filter(|&kind| points.iter().any(|(_, held)| held[kind] > 0))
+        .collect();
     let point = |(time, held): &(Time, Vec<u64>)| MemoryPoint {
         at_s: time.as_secs(),
         bytes: used.iter().map(|&kind| held[kind]).collect(),

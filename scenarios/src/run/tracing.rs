@@ -162,7 +162,8 @@ impl<'a> Tracing<'a> {
         let (lowered, folded) = (&built.lowered, simulation.folded());
         let words = Words::new(lowered, plans::micro_batches_per_flush(scenario));
         let names = Names::of(tracer);
-        let mut processes = Processes { lowered, words: &words, folded: &folded.streams, known: BTreeMap::new() };
+        let mut processes =
+            Processes { lowered, words: &words, folded: &folded.streams, known: BTreeMap::new() };
         // By simulated stream, the first one that it stands for.
         let mut first: BTreeMap<StreamId, StreamId> = BTreeMap::new();
         for (stream, folded) in folded.streams.iter().enumerate() {
@@ -180,8 +181,7 @@ impl<'a> Tracing<'a> {
             let process = processes.of(role, tracer);
             let track = tracer.track(process, &role.kind.name());
             let (arrows, labels) = Default::default();
-            let on_track =
-                OnTrack { stream, role, track, open: None, until: Time::ZERO, arrows, labels };
+            let on_track = OnTrack { stream, role, track, open: None, until: Time::ZERO, arrows, labels };
             streams.push((folded, on_track));
         }
         streams.sort_by_key(|(folded, _)| *folded);
@@ -373,7 +373,9 @@ impl<'a> Tracing<'a> {
 const fn arrow_name(from: LaneKind, to: LaneKind) -> &'static str {
     match (from, to) {
         (LaneKind::Host, _) => "launch",
-        (LaneKind::Link { .. }, _) | (_, LaneKind::Link { .. }) | (LaneKind::Compute, LaneKind::Compute) => "send",
+        (LaneKind::Link { .. }, _) | (_, LaneKind::Link { .. }) | (LaneKind::Compute, LaneKind::Compute) => {
+            "send"
+        }
         (_, LaneKind::Host) => "return to the host",
         _ => "ready",
     }

@@ -21,7 +21,7 @@ mod running;
 mod searching;
 mod sharding;
 mod support;
-mod traces;
 mod timelines;
+mod traces;
 mod validating;
 mod workloads;

@@ -124,7 +124,10 @@ variants: { short: {}, long: { training: { micro_batches: 32768 } } }
         let boxes: usize = timeline.rows.iter().map(|row| row.spans.len()).sum();
         assert!((32..=20_000).contains(&boxes), "{boxes} boxes");
         let detail = run.detail.as_ref().expect("it can be opened");
-        assert!(!detail.path.is_empty() && detail.lanes.iter().all(|lane| !lane.is_main || !lane.spans.is_empty()));
+        assert!(
+            !detail.path.is_empty()
+                && detail.lanes.iter().all(|lane| !lane.is_main || !lane.spans.is_empty())
+        );
         let curve = &run.memory_curves[0];
         let peak = curve.points.iter().map(|point| point.bytes.iter().sum::<u64>()).max();
         let told = run.peak_memory_bytes.iter().map(|device| device.peak_bytes).max();

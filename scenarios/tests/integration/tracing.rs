@@ -60,7 +60,10 @@ fn decoded(bytes: &[u8]) -> BTreeMap<(String, String), Decoded> {
             match track.process {
                 Some(process) => processes.insert(track.uuid, process.process_name.unwrap_or_default()),
                 None => tracks
-                    .insert(track.uuid, (processes[&track.parent_uuid].clone(), track.name.unwrap_or_default()))
+                    .insert(
+                        track.uuid,
+                        (processes[&track.parent_uuid].clone(), track.name.unwrap_or_default()),
+                    )
                     .map(|(process, _)| process),
             };
         }
@@ -120,10 +123,7 @@ fn traced(text: &str, settings: &[&str]) -> (RunSummary, BTreeMap<(String, Strin
 }
 
 /// The tracks of a name, by process without the number of ranks that it stands for.
-fn named<'t>(
-    tracks: &'t BTreeMap<(String, String), Decoded>,
-    name: &str,
-) -> BTreeMap<&'t str, &'t Decoded> {
+fn named<'t>(tracks: &'t BTreeMap<(String, String), Decoded>, name: &str) -> BTreeMap<&'t str, &'t Decoded> {
     let named = tracks.iter().filter(|((_, track), _)| track == name);
     named.map(|((process, _), track)| (process.split(" (").next().unwrap_or(process), track)).collect()
 }

@@ -40,13 +40,14 @@ impl Handovers {
     /// Legs of the critical path of a stream from the begin of the window to `to`, ascending.
     pub fn path(&self, stream: StreamId, to: Time) -> Vec<Leg> {
         let received = |stream: StreamId| self.streams.get(stream.index());
-        let mut count =
-            received(stream).map_or(0, |it| it.before as usize + it.kept.partition_point(|kept| kept.1 <= to));
+        let mut count = received(stream)
+            .map_or(0, |it| it.before as usize + it.kept.partition_point(|kept| kept.1 <= to));
         let (mut stream, mut until) = (stream, to);
         let mut legs = Vec::new();
         while until > self.from {
             // The last handover before the leg ends; each was made before the one that it led to.
-            let last = received(stream).and_then(|it| it.kept.get(count.checked_sub(1 + it.before as usize)?));
+            let last =
+                received(stream).and_then(|it| it.kept.get(count.checked_sub(1 + it.before as usize)?));
             let begin = last.map_or(self.from, |&(_, arrival)| arrival.max(self.from));
             if begin < until {
                 legs.push(Leg { stream, from: begin, to: until });

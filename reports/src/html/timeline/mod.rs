@@ -10,7 +10,7 @@ use crate::plots::palette::{css, of_state};
 use crate::summary::{DetailedLane, DetailedSpan, DetailedTimeline, RunSummary, Timeline};
 
 /// Spans, pieces and legs of critical paths of a page, all runs together.
-const SPANS_MAX: usize = 60_000;
+const SPANS_MAX: usize = 100_000;
 const PIECES_MAX: usize = 60_000;
 const LEGS_MAX: usize = 20_000;
 /// Steps of the clock from the begin of a step to its end.
@@ -51,12 +51,7 @@ pub(super) fn zoomable(runs: &[(String, &RunSummary)], first: usize) -> Markup {
 
 /// A run for the script. Spans are flat lists of numbers: of each the distance from the one before, its length, state,
 /// name, pattern plus one, and for how many it stands.
-fn described(
-    name: &str,
-    detail: &DetailedTimeline,
-    joined: u64,
-    colours: &mut Map<String, Value>,
-) -> Value {
+fn described(name: &str, detail: &DetailedTimeline, joined: u64, colours: &mut Map<String, Value>) -> Value {
     let tick = detail.end.div_ceil(TICKS).max(1);
     let at = |time: u64| time / tick;
     let lanes = detail.lanes.iter().map(|lane| {

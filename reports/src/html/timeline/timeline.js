@@ -71,11 +71,13 @@ for (const root of document.querySelectorAll(".zoomable")) {
   const seconds = (pixel) => (transform.invertX(pixel - LABEL) / plain()) * lasts();
   const text = (run, number) => run.texts[number];
   const told = (time) => {
-    const [unit, scale] = time >= 1 ? ["s", 1] : time >= 1e-3 ? ["ms", 1e3] : time >= 1e-6 ? ["µs", 1e6] : ["ns", 1e9];
-    return `${Number((time * scale).toPrecision(4))} ${unit}`;
+    const exact = Number(time.toPrecision(4));
+    const [unit, scale] = exact >= 1 ? ["s", 1] : exact >= 1e-3 ? ["ms", 1e3] : exact >= 1e-6 ? ["µs", 1e6] : ["ns", 1e9];
+    return `${Number((exact * scale).toPrecision(4))} ${unit}`;
   };
 
   const layout = () => {
+    for (const option of beside.options) option.disabled = option.value === shown.value;
     rows = [];
     let top = AXIS;
     for (const run of runs()) {
@@ -260,7 +262,7 @@ for (const root of document.querySelectorAll(".zoomable")) {
   };
   const tell = (box) => {
     if (!box) return (said.textContent = "");
-    const name = box.count > 1 ? `${box.count} spans, mostly ${box.state}; shorter than ${told(box.run.joined)} they are joined here: --trace writes all` : `${box.name}${box.within} · ${box.state}`;
+    const name = box.count > 1 ? `${box.count} spans, mostly ${box.state}; shorter than ${told(box.run.joined)} they are joined here: --trace writes all` : box.name === box.state ? box.name : `${box.name}${box.within} · ${box.state}`;
     const run = runs().length > 1 ? `${box.run.name}, ` : "";
     said.textContent = `${run}${box.lane.name}: ${name} · ${told(box.end - box.start)}, from ${told(box.start)}`;
   };
