@@ -4,7 +4,7 @@ use std::mem;
 
 use indexmap::IndexSet;
 
-/// Who did what when in one step, in picoseconds from its begin.
+/// Activities of every lane in one step, in picoseconds from its begin.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DetailedTimeline {
     /// The end of the step.
@@ -13,7 +13,7 @@ pub struct DetailedTimeline {
     pub texts: IndexSet<String>,
     /// Lanes, those of a rank one after the other.
     pub lanes: Vec<DetailedLane>,
-    /// What spans consist of; those that are alike share it.
+    /// Contents of spans; those that are alike share a pattern.
     pub patterns: Vec<Vec<Piece>>,
     /// The critical path, ascending.
     pub path: Vec<PathLeg>,
@@ -24,7 +24,7 @@ pub struct DetailedTimeline {
 pub struct DetailedLane {
     /// Its name.
     pub name: String,
-    /// Whether its rank computes on it.
+    /// True for the lane on which its rank computes.
     pub is_main: bool,
     /// In order of time, without overlap.
     pub spans: Vec<DetailedSpan>,

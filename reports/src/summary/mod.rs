@@ -232,7 +232,7 @@ pub struct RunSummary {
     /// One step, drawn in the report only.
     #[serde(skip)]
     pub timeline: Option<Timeline>,
-    /// The same with every lane and operator. `None`: `timeline` has all there is.
+    /// That step with every lane and operator. `None`: `timeline` has all there is.
     #[serde(skip)]
     pub detail: Option<DetailedTimeline>,
     /// Why it has neither timeline nor memory curve, if that is because it is too long: "more than 100000000 activities".

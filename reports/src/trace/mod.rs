@@ -70,7 +70,7 @@ pub struct Slice<'a> {
     pub name: Word,
     /// Its category.
     pub category: Word,
-    /// What else is known of it, by name.
+    /// Further facts, by name.
     pub details: &'a [(Word, Detail)],
     /// Arrows that end at it.
     pub arrows: &'a [Arrow],

@@ -143,7 +143,7 @@ pub struct ProcessDescriptor {
     pub process_name: Option<String>,
 }
 
-/// What a track of values counts.
+/// Unit of a track of values.
 #[derive(Clone, PartialEq, Message)]
 pub struct CounterDescriptor {
     /// `Unit`.

@@ -89,7 +89,7 @@ fn json_has_the_same() {
     assert_eq!(serde_json::from_slice::<Vec<Json>>(&empty).expect("JSON"), Vec::<Json>::new());
 }
 
-/// What cannot be written is told at the end.
+/// The first error of the writer is told at the end.
 #[test]
 fn a_full_disk_is_told() {
     struct Full;

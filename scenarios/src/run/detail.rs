@@ -45,7 +45,7 @@ pub(super) struct Detail<'a> {
 /// A stream that is shown.
 struct Shown {
     lane: usize,
-    /// Whether its rank computes on it: what other lanes wait for is not shown.
+    /// True for the lane on which its rank computes: waits of other lanes are not shown.
     is_main: bool,
     /// The first stream that the simulated one stands for.
     stream: StreamId,

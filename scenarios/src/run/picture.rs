@@ -27,7 +27,7 @@ use crate::schema::Scenario;
 
 /// Simulated activities of the longest run that is drawn: it is simulated twice more for that.
 const DRAWN_MAX: u64 = 100_000_000;
-/// Those of the longest whose every span and every byte is kept until the report is written.
+/// Activities of the longest run whose every span is kept until the report is written.
 const EXACT_MAX: u64 = 200_000;
 /// Boxes of the overview of a longer one.
 const OVERVIEW_MAX: usize = 20_000;
@@ -322,7 +322,7 @@ fn held_at_start(start: &StartState, lowered: &Lowered, store: StoreId) -> Vec<u
     held
 }
 
-/// What a store holds, the most of each short stretch of time.
+/// Bytes in a store, the most of each short stretch of time.
 struct Curve {
     store: StoreId,
     stretch: u64,

@@ -24,7 +24,7 @@ use super::{Refusal, programmed, ranks, replayed};
 use crate::experiment::{Experiment, Resolved};
 use crate::plans;
 
-/// Links whose use is counted: those that carried most.
+/// Links whose use is counted: the busiest.
 const LINKS_MAX: usize = 64;
 
 /// Writes a run of an experiment that has ended; false if it does not run to its end.
@@ -126,7 +126,7 @@ impl Processes<'_> {
     }
 }
 
-/// What a simulated stream is doing.
+/// A simulated stream, as far as it has been written.
 struct OnTrack {
     /// The first of those that it stands for.
     stream: StreamId,
@@ -142,7 +142,7 @@ struct OnTrack {
     labels: BTreeMap<(BlockId, u32), Label>,
 }
 
-/// What does not change between executions of an operation.
+/// The part of a slice that all executions of an operation share.
 #[derive(Clone)]
 struct Label {
     name: Word,
@@ -247,13 +247,15 @@ impl<'a> Tracing<'a> {
         let Lowered { platform, partner_links, .. } = &built.lowered;
         let machine = plans::machine::of(scenario);
         let links = machine.map_or_else(|_| partner_links.clone(), |it| it.resources().links.clone());
-        let served = |fluid: &FluidId| run.fluids[fluid.index()].served;
-        let mut links: Vec<FluidId> = links.into_iter().filter(|fluid| served(fluid) > 0).collect();
-        links.sort_unstable();
-        links.dedup();
-        links.sort_by_key(|fluid| std::cmp::Reverse(served(fluid)));
+        let used = |fluid: FluidId| {
+            let capacity = platform.fluids[fluid.index()].capacity.units_per_second();
+            run.fluids[fluid.index()].served as f64 / capacity
+        };
+        let mut links: Vec<(FluidId, f64)> = links.into_iter().map(|fluid| (fluid, used(fluid))).collect();
+        links.retain(|(_, used)| *used > 0.0);
+        links.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         let mut process = None;
-        for fluid in links {
+        for (fluid, _) in links {
             let folded = self.simulation.folded().fluids[fluid.index()];
             if self.fluids.contains(&folded) || self.fluids.len() == LINKS_MAX {
                 continue;
@@ -369,7 +371,7 @@ impl<'a> Tracing<'a> {
     }
 }
 
-/// What an arrow between two lanes is.
+/// Name of an arrow between two lanes.
 const fn arrow_name(from: LaneKind, to: LaneKind) -> &'static str {
     match (from, to) {
         (LaneKind::Host, _) => "launch",

@@ -115,7 +115,7 @@ pub(super) fn cause_of<'p>(program: &'p Program, stream: StreamId, args: [i32; 2
     activity.map_or("", |activity| &program.causes[activity.cause.index()])
 }
 
-/// What a task does; one that nobody knows is called by its cause.
+/// Name of a task; one that nobody knows is called by its cause.
 pub(super) fn task_name(built: &Built, task: Option<&Task>, cause: &str) -> String {
     match task.map(|task| task.kind) {
         Some(TaskKind::Operator(op)) => match built.graph.operator(op).work {

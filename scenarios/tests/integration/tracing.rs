@@ -20,23 +20,24 @@ parallelism: { pipeline: 4, schedule: 1f1b }
 run: { steps: { warm_up: 0, measured: 1 } }
 ";
 
-/// Tensors leave a GPU that is too small.
+/// Activations leave eight GPUs, two of which share a way to the host.
 const SWAPPED: &str = "
 name: test
 machine: { cluster: { node: dgx-a100-80g, count: 1 } }
 model: { transformer: { layers: 8, hidden: 2048, heads: 16, vocabulary: 1000, max_positions: 1024 } }
-training: { global_batch: 4, micro_batch: 2, sequence: 1024, precision: bf16-mixed }
-parallelism: { gpus: 1 }
-techniques: { activation_offload: { to: host } }
+training: { global_batch: 64, micro_batch: 2, sequence: 1024, precision: bf16-mixed }
+techniques: { activation_offload: {} }
 run: { steps: { warm_up: 0, measured: 1 } }
 ";
 
-/// What a track has.
+/// Contents of a track.
 #[derive(Debug, Default)]
 struct Decoded {
     /// Nanoseconds by category of the innermost slices.
     busy: BTreeMap<String, u64>,
     slices: u64,
+    /// True once its first message has come: results count time from there on.
+    is_begun: bool,
     /// Value from a time on.
     values: Vec<(u64, f64)>,
     /// Names of arrows that leave it.
@@ -80,11 +81,13 @@ fn decoded(bytes: &[u8]) -> BTreeMap<(String, String), Decoded> {
                 open.push((at, categories[&Some(event.category_iids[0])].clone(), false));
                 assert!(open.len() <= 2, "operators within visits");
                 track.slices += 1;
+                let begins = ["visit", "launch-bound"];
+                track.is_begun |= open.last().is_some_and(|slice| begins.contains(&slice.1.as_str()));
             }
             EventType::SliceEnd => {
                 let (begun, category, has_inner) = open.pop().expect("a slice");
                 assert!(begun <= at);
-                if !has_inner {
+                if !has_inner && track.is_begun {
                     *track.busy.entry(category).or_default() += at - begun;
                 }
             }

@@ -92,11 +92,20 @@ fn described(name: &str, detail: &DetailedTimeline, joined: u64, colours: &mut M
         "tick": tick as f64 * 1e-12,
         "end": at(detail.end),
         "joined": joined as f64 * 1e-12,
-        "texts": detail.texts.iter().collect::<Vec<_>>(),
+        "texts": used_texts(detail),
         "lanes": lanes,
         "patterns": patterns,
         "path": packed(&legs.collect::<Vec<u64>>()),
     })
+}
+
+/// Texts by number; those of spans that were joined are empty.
+fn used_texts(detail: &DetailedTimeline) -> Vec<&str> {
+    let mut texts = vec![""; detail.texts.len()];
+    let spans = detail.lanes.iter().flat_map(|lane| &lane.spans).map(|span| [span.state, span.name]);
+    let pieces = detail.patterns.iter().flatten().map(|piece| [piece.state, piece.name]);
+    spans.chain(pieces).flatten().for_each(|number| texts[number as usize] = text(detail, number));
+    texts
 }
 
 /// Numbers as one text, which a script reads faster than a list.
