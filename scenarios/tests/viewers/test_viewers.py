@@ -152,7 +152,7 @@ class Browser(Folder):
             self.assertGreater(self.colours(page), 4)
             page.emulate_media(media="print")
             self.assertFalse(canvas.is_visible())
-            self.assertTrue(page.locator(".drawn svg").first.is_visible())
+            self.assertTrue(page.locator(".drawn .choice:not([hidden]) svg").first.is_visible())
 
         self.look("bpipe-gpt3-96b", act)
 
