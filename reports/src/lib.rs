@@ -52,6 +52,7 @@ pub mod state;
 pub mod summary;
 mod table;
 pub mod terminal;
+pub mod trace;
 #[cfg(feature = "measured")]
 pub mod validation;
 mod winners;

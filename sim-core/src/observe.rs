@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::fixed::Rate;
-use crate::id::{FluidId, KindId, StoreId};
+use crate::id::{CounterId, FluidId, KindId, StoreId, StreamId};
 use crate::outcome::Place;
 use crate::program::Op;
 use crate::time::Time;
@@ -16,7 +16,7 @@ pub enum Look {
     Nothing,
     /// Operations that took time; segments report their inside when they end.
     Spans,
-    /// These, and curves of stores and fluids as they change: segments stay open.
+    /// These, curves of stores and fluids as they change, and messages: segments stay open.
     Curves,
 }
 
@@ -34,7 +34,8 @@ pub trait Observer {
 
     /// An operation that took or could take time (run, join, wait, acquire, hold, await) ended at `end`. Per stream in
     /// order; `ready` is when what it waited for was under way (the last arrival of a join, the departure of a message),
-    /// else `end` of a pure wait or `start` of a run.
+    /// else `end` of a pure wait or `start` of a run. Waits for counters that were over at once are among them where
+    /// messages are looked at.
     fn span(&mut self, place: Place, op: &Op, start: Time, ready: Time, end: Time) {
         let _ = (place, op, start, ready, end);
     }
@@ -42,6 +43,16 @@ pub trait Observer {
     /// Operations ran in a row, each alone. By default every activity is a span.
     fn segment(&mut self, segment: &Segment<'_>) {
         segment.spans().for_each(|(place, op, start, end)| self.span(place, op, start, start, end));
+    }
+
+    /// A stream's wait ended at `arrival` because another one let it go: from there on its critical path is the other's.
+    fn handover(&mut self, stream: StreamId, handover: Handover, arrival: Time) {
+        let _ = (stream, handover, arrival);
+    }
+
+    /// A stream adds to a counter.
+    fn message(&mut self, message: &Message) {
+        let _ = message;
     }
 
     /// A store holds `held` bytes of `kind` from `now` on.
@@ -53,6 +64,32 @@ pub trait Observer {
     fn fluid(&mut self, now: Time, fluid: FluidId, load: Rate) {
         let _ = (now, fluid, load);
     }
+}
+
+/// A stream that lets another one go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handover {
+    /// The one that lets go.
+    pub by: StreamId,
+    /// Handovers to that one before this.
+    pub nth: u32,
+    /// When it let go.
+    pub departure: Time,
+}
+
+/// An addition to a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The counter.
+    pub counter: CounterId,
+    /// The amount.
+    pub amount: u32,
+    /// Who sends it.
+    pub by: StreamId,
+    /// When it does.
+    pub departure: Time,
+    /// When the counter has grown.
+    pub arrival: Time,
 }
 
 /// Operations of a stream that ran in a row, each alone. Those of one pattern and range are alike: equal operations of
@@ -110,6 +147,14 @@ impl Observer for Several<'_> {
 
     fn segment(&mut self, segment: &Segment<'_>) {
         self.0.iter_mut().for_each(|observer| observer.segment(segment));
+    }
+
+    fn handover(&mut self, stream: StreamId, handover: Handover, arrival: Time) {
+        self.0.iter_mut().for_each(|observer| observer.handover(stream, handover, arrival));
+    }
+
+    fn message(&mut self, message: &Message) {
+        self.0.iter_mut().for_each(|observer| observer.message(message));
     }
 
     fn store(&mut self, now: Time, store: StoreId, kind: KindId, held: u64) {

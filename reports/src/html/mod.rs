@@ -22,6 +22,7 @@ mod setup;
 mod swap;
 mod sweep;
 mod time;
+mod timeline;
 mod traffic;
 
 use std::cell::RefCell;

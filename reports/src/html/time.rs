@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use maud::{Markup, html};
 use plotters::style::RGBAColor;
 
-use super::{Page, drives, figure, first, legend, picker, traffic};
+use super::{Page, drives, figure, first, legend, picker, timeline as zoomed, traffic};
 use crate::finding::verdict;
 use crate::plots::palette::of_state;
 use crate::plots::rows::{self, Bar, Segment};
@@ -240,10 +240,13 @@ pub(super) fn one_step(page: &Page<'_>) -> Result<Markup, PlotError> {
     let aid = format!(
         "One row a {row}, time from left to right, all runs to the same scale; point at a box to see what it is. What is empty is idle.{some}"
     );
+    let shown = first(page, &runs);
+    let named: Vec<_> = runs.iter().map(|run| (name(run), *run)).collect();
+    let pictures = html! { div.drawn { (picker(&charts, shown)) (zoomed::zoomable(&named, shown)) } };
     Ok(html! {
         section {
             (page.heading("One step"))
-            (figure(&question, &aid, &states, &picker(&charts, first(page, &runs))))
+            (figure(&question, &aid, &states, &pictures))
             @if let Some(sentence) = not_drawn(page) { p { (sentence) } }
         }
     })

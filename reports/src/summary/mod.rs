@@ -5,6 +5,7 @@
 
 mod allocator;
 mod campaign;
+mod detailed;
 mod drives;
 mod kept;
 mod lane;
@@ -27,6 +28,7 @@ use crate::wording::said;
 
 pub use allocator::{AllocatorPeak, FRAGMENTS, Moment};
 pub use campaign::{Campaign, Checkpoint, Cost, CostPart, Histories, JobFailures};
+pub use detailed::{DetailedLane, DetailedSpan, DetailedTimeline, PathLeg, Piece};
 pub use drives::{DriveState, DriveUse, NewDrives};
 pub use kept::KeptActivations;
 pub use lane::LaneTime;
@@ -230,7 +232,10 @@ pub struct RunSummary {
     /// One step, drawn in the report only.
     #[serde(skip)]
     pub timeline: Option<Timeline>,
-    /// Why it has neither timeline nor memory curve, if that is because it is too long: "more than 200000 activities".
+    /// That step with every lane and operator. `None`: `timeline` has all there is.
+    #[serde(skip)]
+    pub detail: Option<DetailedTimeline>,
+    /// Why it has neither timeline nor memory curve, if that is because it is too long: "more than 100000000 activities".
     #[serde(skip)]
     pub not_drawn: Option<String>,
     /// Memory over time of the devices worth looking at (the fullest), drawn in the report only.

@@ -28,6 +28,7 @@ impl JournaledRun {
     pub fn of(run: &RunSummary) -> Self {
         let undrawn = RunSummary {
             timeline: None,
+            detail: None,
             not_drawn: None,
             memory_curves: Vec::new(),
             step_time_uncertainty: None,

@@ -3,6 +3,7 @@
 #[cfg(feature = "measured")]
 mod calibration;
 mod cluster;
+mod detailed;
 mod files;
 mod fixture;
 mod headlines;
@@ -12,6 +13,7 @@ mod page;
 mod programs;
 mod sentences;
 mod terminal_output;
+mod traces;
 #[cfg(feature = "measured")]
 mod validation;
 mod winners;

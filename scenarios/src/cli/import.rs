@@ -10,6 +10,7 @@ use reports::imported::{self, Imported};
 use reports::summary::{Forecast, LaneTime, SCHEMA_VERSION, StepTime};
 use scenarios::catalogue;
 use scenarios::interchange::Target;
+use scenarios::run::trace_replay;
 use sim_core::time::Time;
 use workloads::lanes::QUEUE;
 use workloads::trace::traced::Findings;
@@ -17,6 +18,7 @@ use workloads::trace::{Fault, Replayed, Traced, WhatIf, chakra, kineto, replay};
 
 use super::output::page;
 use super::printer::Printer;
+use super::traced::TraceFile;
 use super::trouble::Trouble;
 use super::{Exit, Format, import_plan};
 
@@ -59,6 +61,9 @@ struct Trace {
     /// Launches that a stream of a device may have waiting; a thread that launches more stalls
     #[arg(long, value_name = "COUNT", default_value_t = QUEUE, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     launch_queue: u64,
+    /// Write the replay for a viewer of timelines, a `.pftrace` or a `.json`
+    #[arg(long = "trace", value_name = "FILE", value_parser = TraceFile::parser())]
+    written: Option<TraceFile>,
     /// Form of the answer
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: Format,
@@ -102,6 +107,12 @@ fn replayed(
     })?;
     let replayed = replay(&traced, arguments.launch_queue)
         .map_err(|error| Trouble::Mistake(format!("`{shown}`: {error}")))?;
+    if let Some(written) = &arguments.written {
+        let path = written.write(replayed.activities, |tracer| {
+            trace_replay(&traced, arguments.launch_queue, tracer).map_err(Trouble::Mistake).map(|()| true)
+        })?;
+        path.into_iter().for_each(|path| printer.tell(&format!("trace: {}\n", path.display())));
+    }
     let told = told(&arguments.file, &traced, &replayed);
     let forecast = Forecast::of(&told.steps).filter(|_| changes.is_empty());
     let imported = Imported { changes, forecast, ..told };

@@ -54,7 +54,7 @@ fn merged(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
             return Err(Trouble::Mistake(told(&missing, &request)));
         }
     }
-    simulate(&experiment, &options, &request, journal, printer)
+    simulate(&experiment, &options, &request, (journal, None), printer)
 }
 
 /// Shards that lack something, and how much in words.

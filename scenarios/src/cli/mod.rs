@@ -32,6 +32,7 @@ mod show;
 mod simulates_only;
 mod task;
 mod tensors;
+mod traced;
 mod trouble;
 #[cfg(feature = "measure")]
 mod validate;

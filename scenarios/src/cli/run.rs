@@ -21,6 +21,7 @@ use super::printer::Printer;
 use super::progress::Bar;
 use super::request::{How, Request};
 use super::shards;
+use super::traced::TraceFile;
 use super::trouble::{self, Trouble};
 use super::{Exit, each};
 
@@ -46,6 +47,10 @@ pub(super) struct Arguments {
     /// Shards that it runs; 16, or as many as there are runs, if not given
     #[arg(long, value_name = "N", requires = "emit", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SHARDS)))]
     shards: Option<u32>,
+    /// Write the run of one variant, of a sweep or a search the best, for a viewer of timelines: a `.pftrace` for
+    /// https://ui.perfetto.dev, or a `.json` for those that read Chrome's traces
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "shard", "emit"], value_parser = TraceFile::parser())]
+    trace: Option<TraceFile>,
 }
 
 /// How results are printed.
@@ -82,6 +87,9 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trou
 fn perform(request: &Request<'_>, arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     let experiment = input::experiment(request.file, request.changes)?;
     let options = request.options();
+    if let Some(trace) = &arguments.trace {
+        trace.refuse_several(&experiment, &options.variants)?;
+    }
     if arguments.plan {
         let shard = arguments.shard.unwrap_or(Shard::WHOLE);
         let checked = Checked::of(&experiment, &options, shard, &Bar::new(request.how.quiet, "runs"))?;
@@ -100,7 +108,7 @@ fn perform(request: &Request<'_>, arguments: &Arguments, printer: &Printer) -> R
                     request.how.out.display()
                 )));
             }
-            simulate(&experiment, &options, request, journal, printer)
+            simulate(&experiment, &options, request, (journal, arguments.trace.as_ref()), printer)
         }
     }
 }
@@ -113,6 +121,9 @@ impl Arguments {
             (true, _) | (_, true) if files.len() > 1 => {
                 Some("shards are of one file: leave the others out, or run each of them in turn")
             }
+            _ if self.trace.is_some() && files.len() > 1 => {
+                Some("`--trace` is of one file: leave the others out, or run each of them in turn")
+            }
             (_, true) if files.contains(&input::STDIN.to_owned()) => {
                 Some("workers have no standard input: write the scenario to a file, and name that")
             }
@@ -121,16 +132,16 @@ impl Arguments {
     }
 }
 
-/// Simulates an experiment but for what a journal knows, and writes its results.
+/// Simulates an experiment but for what a journal knows, and writes its results, of one run its trace.
 pub(super) fn simulate(
     experiment: &Experiment,
     options: &Options,
     request: &Request<'_>,
-    journal: Option<Journal>,
+    (journal, trace): (Option<Journal>, Option<&TraceFile>),
     printer: &Printer,
 ) -> Result<Exit, Trouble> {
     let staging = Staging::open(&request.how.out, &request.folder)?;
-    let answer = Answer { experiment, options, how: request.how, staging: &staging, printer };
+    let answer = Answer { experiment, options, how: request.how, staging: &staging, trace, printer };
     let bar = request.bar(experiment);
     let known = journal.as_ref().map(|journal| journal as &dyn run::Journal);
     let run = || resume(experiment, options, &bar, known);
@@ -148,6 +159,8 @@ struct Answer<'a> {
     options: &'a Options,
     how: &'a How,
     staging: &'a Staging,
+    /// File for the best run, step by step.
+    trace: Option<&'a TraceFile>,
     printer: &'a Printer,
 }
 
@@ -170,6 +183,10 @@ impl Answer<'_> {
             Output::Json => printer.print_bytes(&results.json)?,
             Output::Csv => printer.print_bytes(&results.csv)?,
         };
+        if let Some(trace) = self.trace.filter(|_| !is_interrupted) {
+            let written = trace.write_run(experiment, options, summary)?;
+            printer.tell(&format!("trace: {written}\n"));
+        }
         if is_interrupted {
             let ended = summary.variants.len();
             printer.complain(&format!("interrupted; {ended} runs had ended and are kept"));

@@ -4,6 +4,7 @@ mod allocation;
 mod choice;
 mod communication;
 mod constants;
+mod detail;
 mod drawing;
 mod drives;
 mod failure;
@@ -13,6 +14,7 @@ mod headline;
 mod idle;
 mod journal;
 mod kept;
+mod lane_trace;
 mod lanes;
 mod lasting;
 mod measure;
@@ -35,6 +37,7 @@ mod summarise;
 mod swapped;
 mod tally;
 mod tensors;
+mod tracing;
 mod uncertainty;
 mod virtualised;
 mod words;
@@ -50,11 +53,14 @@ use outcomes::Outcomes;
 
 pub use first::{First, first};
 pub use journal::{Journal, Key};
+pub use lane_trace::trace_replay;
 pub(crate) use one::prepare;
+pub use picture::best;
 pub(crate) use plan::MAX_STAGES;
 pub use plan::{MAX_RUNS, Plan, Reason, plan, plan_of};
 pub use shard::{Done, MAX_SHARDS, Shard, lacking, work};
 pub use tensors::tensors;
+pub use tracing::trace;
 
 /// How to run.
 #[derive(Clone, Debug)]

@@ -2,16 +2,22 @@
 
 use indexmap::IndexMap;
 use rayon::prelude::*;
-use reports::summary::{MemoryCurve, MemoryPoint, RunSummary, Timeline, TimelineRow, TimelineSpan};
-use sim_core::id::StreamId;
+use reports::summary::{
+    DetailedLane, DetailedSpan, DetailedTimeline, MemoryCurve, MemoryPoint, RunSummary, Timeline,
+    TimelineRow, TimelineSpan,
+};
+use sim_core::id::{KindId, StoreId, StreamId};
+use sim_core::observe::{Observer, Several, Unobserved};
 use sim_core::outcome::Place;
-use sim_core::program::Op;
+use sim_core::program::{Op, StartState};
 use sim_core::record::{Recorder, Selection, Span};
 use sim_core::time::Time;
+use workloads::lower::Lowered;
 use workloads::names::cause;
 use workloads::plan::Built;
 
 use super::choice::{self, Decided};
+use super::detail::Detail;
 use super::one::{self, Prepared, Simulation};
 use super::words::Words;
 use super::{Options, Progress, Refusal, in_parallel, programmed, replayed};
@@ -19,8 +25,14 @@ use crate::experiment::{Experiment, Point};
 use crate::plans;
 use crate::schema::Scenario;
 
-/// Simulated activities of the longest run that is drawn: a page has room for some thousand boxes.
-const DRAWN_MAX: u64 = 200_000;
+/// Simulated activities of the longest run that is drawn: it is simulated twice more for that.
+const DRAWN_MAX: u64 = 100_000_000;
+/// Activities of the longest run whose every span is kept until the report is written.
+const EXACT_MAX: u64 = 200_000;
+/// Boxes of the overview of a longer one.
+const OVERVIEW_MAX: usize = 20_000;
+/// Stretches of time of its memory curve.
+const STRETCHES: u64 = 1 << 14;
 
 /// Adds pictures to the runs of one point: where the best run of all is. None once it is stopped.
 pub(super) fn add(
@@ -42,18 +54,22 @@ fn is_drawn(run: &RunSummary) -> bool {
     run.timeline.is_some() || !run.memory_curves.is_empty() || run.not_drawn.is_some()
 }
 
-/// The point of the run with the highest throughput; of none fits, the first.
+/// The point that is shown: that of the best run.
 fn point_to_show(runs: &[RunSummary]) -> Option<IndexMap<String, String>> {
+    best(runs).map(|run| run.point.clone())
+}
+
+/// The run with the highest throughput; of none fits, the first.
+pub fn best(runs: &[RunSummary]) -> Option<&RunSummary> {
     let throughput = |run: &RunSummary| {
         let time = run.step_time()?;
         Some(run.samples_per_s.unwrap_or_else(|| run.micro_batches.unwrap_or(1) as f64 / time))
     };
     // Of equally fast runs the first.
-    let best = runs
-        .iter()
-        .rev()
-        .max_by(|a, b| throughput(a).partial_cmp(&throughput(b)).unwrap_or(std::cmp::Ordering::Equal));
-    best.map(|run| run.point.clone())
+    let order = |a: &&RunSummary, b: &&RunSummary| {
+        throughput(a).partial_cmp(&throughput(b)).unwrap_or(std::cmp::Ordering::Equal)
+    };
+    runs.iter().rev().max_by(order)
 }
 
 /// Adds pictures to a run that was simulated without.
@@ -74,16 +90,32 @@ fn rebuilt(
     if is_too_long(scenario, run) {
         return Ok(());
     }
-    let refused = |reason| broken(run, reason);
-    let scenario = one::levelled(scenario, options.seed).map_err(refused)?;
-    let Decided { ref scenario, tried, .. } = choice::decided(&scenario, options.seed).map_err(refused)?;
-    let plan = tried.map(|ran| Ok(ran.prepared));
-    let plan = plan.unwrap_or_else(|| one::drawable(scenario, options.seed));
-    let Ok(Prepared { built, .. }) = plan else { return Ok(()) };
-    draw(&Simulation::of(scenario, &built, options.seed), run).map_err(|reason| broken(run, reason))
+    let drawn = simulated_again(scenario, options.seed, |simulation| draw(simulation, run));
+    drawn.unwrap_or(Ok(())).map_err(|reason| broken(run, reason))
 }
 
-fn broken(run: &RunSummary, reason: String) -> Refusal {
+/// Hands the plan that a scenario was simulated with to `look`. `None`: there is none.
+///
+/// # Errors
+/// A mistake in foretrain, in words.
+pub(super) fn simulated_again<T>(
+    scenario: &Scenario,
+    seed: u64,
+    look: impl FnOnce(&Simulation<'_>) -> Result<T, String>,
+) -> Option<Result<T, String>> {
+    let again = || {
+        let scenario = one::levelled(scenario, seed)?;
+        let Decided { ref scenario, tried, .. } = choice::decided(&scenario, seed)?;
+        let plan = tried.map(|ran| Ok(ran.prepared));
+        let Ok(Prepared { built, .. }) = plan.unwrap_or_else(|| one::drawable(scenario, seed)) else {
+            return Ok(None);
+        };
+        look(&Simulation::of(scenario, &built, seed)).map(Some)
+    };
+    again().transpose()
+}
+
+pub(super) fn broken(run: &RunSummary, reason: String) -> Refusal {
     Refusal::Broken { variant: run.variant.clone(), point: run.point.clone(), reason }
 }
 
@@ -106,37 +138,80 @@ pub(super) fn draw(simulation: &Simulation<'_>, run: &mut RunSummary) -> Result<
     if is_too_long(scenario, run) {
         return Ok(());
     }
+    let is_long = run.activities.is_some_and(|activities| activities > EXACT_MAX);
     let folded = simulation.folded();
     let lowered = &built.lowered;
     let words = Words::new(lowered, plans::micro_batches_per_flush(scenario));
     let fullest = fullest(run).and_then(|name| words.rank_called(name));
     let computing = |stage: usize| folded.streams[lowered.stages[stage].compute.index()];
     let stages = lowered.stages.len();
-    let selection = Selection {
-        streams: (0..stages).map(computing).collect(),
-        stores: fullest.map(|rank| folded.stores[lowered.ranks[rank].memory.index()]).into_iter().collect(),
+    let whole = simulation.observed(&mut Unobserved)?;
+    let marks = |nth_last: usize| {
+        let ranks = lowered.stages.iter().map(|ids| (&whole.streams[ids.compute.index()].marks, ids.compute));
+        ranks.filter_map(move |(marks, stream)| Some((marks[marks.len().checked_sub(nth_last)?], stream)))
+    };
+    let start = marks(2).map(|(mark, _)| mark).min().unwrap_or(Time::ZERO);
+    // Of ranks that end together the first.
+    let last = marks(1).rev().max_by_key(|(mark, _)| *mark);
+    let end = last.map_or(whole.time, |(mark, _)| mark);
+    let store = fullest.map(|rank| folded.stores[lowered.ranks[rank].memory.index()]);
+    let mut recorder = Recorder::new(Selection {
+        streams: if is_long { Vec::new() } else { (0..stages).map(computing).collect() },
+        stores: store.into_iter().filter(|_| !is_long).collect(),
         fluids: Vec::new(),
         from: Time::ZERO,
         to: Time::NEVER,
-    };
-    let mut recorder = Recorder::new(selection);
-    let recorded = simulation.observed(&mut recorder)?;
-    if run.fits {
-        let marks = |nth_last: usize| {
-            let streams = lowered.stages.iter().map(|ids| &recorded.streams[ids.compute.index()].marks);
-            streams.filter_map(move |marks| marks.len().checked_sub(nth_last).map(|at| marks[at]))
-        };
-        let (start, end) = (marks(2).min().unwrap_or(Time::ZERO), marks(1).max().unwrap_or(recorded.time));
-        let rows = (0..stages).map(|stage| {
-            let spans = recorder.spans.iter().filter(|span| span.place.stream == computing(stage));
-            row(built, &words, stage, spans, (start, end))
+    });
+    let mut curve =
+        store.filter(|_| is_long).map(|store| Curve::new(store, &folded.start, lowered, whole.time));
+    let mut detail = run.fits.then(|| Detail::new(simulation, [start, end]));
+    let mut observers: Vec<&mut dyn Observer> = Vec::new();
+    match &mut curve {
+        Some(curve) => observers.push(curve),
+        None => observers.push(&mut recorder),
+    }
+    observers.extend(detail.as_mut().map(|detail| detail as &mut dyn Observer));
+    simulation.observed(&mut Several(observers))?;
+    if let Some((detail, (_, last))) = detail.zip(last) {
+        let detail = detail.finished(folded.streams[last.index()]);
+        run.timeline = Some(match is_long {
+            true => overview(detail.clone()),
+            false => {
+                let rows = (0..stages).map(|stage| {
+                    let spans = recorder.spans.iter().filter(|span| span.place.stream == computing(stage));
+                    row(built, &words, stage, spans, (start, end))
+                });
+                Timeline { end_s: (end - start).as_secs(), rows: rows.collect() }
+            }
         });
-        run.timeline = Some(Timeline { end_s: (end - start).as_secs(), rows: rows.collect() });
+        run.detail = Some(detail);
     }
     if let Some(rank) = fullest {
-        run.memory_curves = vec![memory_curve(built, &words, rank, &recorder)];
+        let points = match curve {
+            Some(curve) => curve.points,
+            None => points(&recorder, lowered, lowered.ranks[rank].memory),
+        };
+        run.memory_curves = vec![memory_curve(lowered, &words, rank, &points)];
     }
     Ok(())
+}
+
+/// Compute lanes of a detailed timeline, joined until they can be drawn as boxes.
+fn overview(mut detail: DetailedTimeline) -> Timeline {
+    detail.lanes.retain(|lane| lane.is_main);
+    detail.join_until(OVERVIEW_MAX);
+    let text = |text: u32| detail.texts.get_index(text as usize).cloned().unwrap_or_default();
+    let span = |span: &DetailedSpan| TimelineSpan {
+        start_s: Time(span.start).as_secs(),
+        end_s: Time(span.end).as_secs(),
+        state: text(span.state),
+        label: if span.count > 1 { format!("{} spans", span.count) } else { text(span.name) },
+    };
+    let row = |lane: &DetailedLane| TimelineRow {
+        name: lane.name.clone(),
+        spans: lane.spans.iter().map(span).collect(),
+    };
+    Timeline { end_s: Time(detail.end).as_secs(), rows: detail.lanes.iter().map(row).collect() }
 }
 
 /// The name of the rank that ran out of memory, or came closest to it.
@@ -226,14 +301,9 @@ fn states(built: &Built, words: &Words<'_>, span: &Span) -> Vec<(Time, Time, Str
     }
 }
 
-fn memory_curve(built: &Built, words: &Words<'_>, rank: usize, recorder: &Recorder) -> MemoryCurve {
-    let lowered = &built.lowered;
-    let ids = &lowered.ranks[rank];
-    let store = ids.memory;
-    let mut held = vec![0; lowered.program.kinds.len()];
-    for &(_, kind, bytes) in lowered.start.stores.iter().filter(|(start, ..)| *start == store) {
-        held[kind.index()] += bytes;
-    }
+/// Bytes by kind of a store, at every change.
+fn points(recorder: &Recorder, lowered: &Lowered, store: StoreId) -> Vec<(Time, Vec<u64>)> {
+    let mut held = held_at_start(&lowered.start, lowered, store);
     let mut points = vec![(Time::ZERO, held.clone())];
     for &(time, _, kind, bytes) in &recorder.stores {
         held[kind.index()] = bytes;
@@ -242,8 +312,59 @@ fn memory_curve(built: &Built, words: &Words<'_>, rank: usize, recorder: &Record
             _ => points.push((time, held.clone())),
         }
     }
-    let used: Vec<usize> =
-        (0..held.len()).filter(|&kind| points.iter().any(|(_, held)| held[kind] > 0)).collect();
+    points
+}
+
+fn held_at_start(start: &StartState, lowered: &Lowered, store: StoreId) -> Vec<u64> {
+    let mut held = vec![0; lowered.program.kinds.len()];
+    for &(_, kind, bytes) in start.stores.iter().filter(|(held, ..)| *held == store) {
+        held[kind.index()] += bytes;
+    }
+    held
+}
+
+/// Bytes in a store, the most of each short stretch of time.
+struct Curve {
+    store: StoreId,
+    stretch: u64,
+    held: Vec<u64>,
+    points: Vec<(Time, Vec<u64>)>,
+}
+
+impl Curve {
+    fn new(store: StoreId, start: &StartState, lowered: &Lowered, end: Time) -> Self {
+        let held = held_at_start(start, lowered, store);
+        Self { store, stretch: (end.0 / STRETCHES).max(1), points: vec![(Time::ZERO, held.clone())], held }
+    }
+}
+
+impl Observer for Curve {
+    fn store(&mut self, now: Time, store: StoreId, kind: KindId, held: u64) {
+        if store != self.store {
+            return;
+        }
+        self.held[kind.index()] = held;
+        match self.points.last_mut() {
+            Some((last, most)) if last.0 / self.stretch == now.0 / self.stretch => {
+                if self.held.iter().sum::<u64>() > most.iter().sum() {
+                    most.clone_from(&self.held);
+                }
+            }
+            _ => self.points.push((now, self.held.clone())),
+        }
+    }
+}
+
+fn memory_curve(
+    lowered: &Lowered,
+    words: &Words<'_>,
+    rank: usize,
+    points: &[(Time, Vec<u64>)],
+) -> MemoryCurve {
+    let ids = &lowered.ranks[rank];
+    let used: Vec<usize> = (0..lowered.program.kinds.len())
+        .filter(|&kind| points.iter().any(|(_, held)| held[kind] > 0))
+        .collect();
     let point = |(time, held): &(Time, Vec<u64>)| MemoryPoint {
         at_s: time.as_secs(),
         bytes: used.iter().map(|&kind| held[kind]).collect(),

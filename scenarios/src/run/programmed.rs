@@ -2,6 +2,7 @@
 
 use hw_models::provenance::Origin;
 use reports::summary::{ExecutedProgram, LaneTime, Phase, RunSummary, Spread};
+use reports::trace::Tracer;
 use serde_json::Value as Json;
 use sim_core::time::Time;
 use workloads::lanes::{LanesError, QUEUE, cause};
@@ -12,7 +13,7 @@ use workloads::program::modes::Ran;
 use workloads::program::run::{Executed, Iteration, Session, SessionError, Written, execute};
 
 use super::one::{self, Drawn};
-use super::{failure, spent};
+use super::{failure, lane_trace, spent};
 use crate::plans;
 use crate::schema::{Count, FRAMEWORK, Programmed, Scenario, Software};
 
@@ -49,6 +50,16 @@ pub(super) fn draw(scenario: &Scenario, seed: u64, run: &mut RunSummary) -> Resu
     let shown = written.executed(ran).shown;
     run.timeline = Some(spent::timeline(&simulation, written.lanes().names(), shown, |_| String::new())?);
     Ok(())
+}
+
+/// Writes an executed program for a viewer.
+///
+/// # Errors
+/// A mistake in foretrain, in words.
+pub(super) fn trace(scenario: &Scenario, seed: u64, tracer: &mut dyn Tracer) -> Result<(), String> {
+    let setting = Setting::of(scenario)?;
+    let written = setting.written(seed).map_err(|error| error.to_string())?;
+    lane_trace::write(&written.simulation(), written.lanes().names(), |_| None, tracer)
 }
 
 /// The scenario with the model of its program alone.

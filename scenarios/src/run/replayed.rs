@@ -3,6 +3,7 @@
 use hw_models::provenance::Origin;
 use indexmap::IndexMap;
 use reports::summary::{Failure, FailureKind, Forecast, LaneTime, ReplayedTrace, RunSummary, StepTime};
+use reports::trace::Tracer;
 use sim_core::time::Time;
 use workloads::lanes::cause;
 use workloads::lanes::{LanesError, Simulation};
@@ -10,7 +11,7 @@ use workloads::trace::{Replayed, Traced, simulation};
 
 use super::one::Drawn;
 use super::spent::Lane;
-use super::{failure, spent};
+use super::{failure, lane_trace, spent};
 use crate::catalogue;
 use crate::schema::Trace;
 
@@ -54,6 +55,14 @@ pub(super) fn draw(trace: &Trace, run: &mut RunSummary) -> Result<(), String> {
         Err(LanesError::Deadlock(_)) => Ok(()),
         Err(broken) => Err(broken.to_string()),
     }
+}
+
+/// Writes a replay for a viewer.
+///
+/// # Errors
+/// A mistake in foretrain, in words.
+pub(super) fn trace(trace: &Trace, tracer: &mut dyn Tracer) -> Result<(), String> {
+    lane_trace::trace_replay(&changed(trace)?, trace.launch_queue.get(), tracer)
 }
 
 /// Number of steps before the measured ones. The first of several finds an empty device; from then

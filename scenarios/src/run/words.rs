@@ -1,8 +1,13 @@
 //! What streams, operations and kinds of bytes are called in results.
 
 use indexmap::IndexMap;
+use sim_core::id::StreamId;
 use sim_core::outcome::{ByCause, Place};
+use sim_core::program::{Op, Program};
+use workloads::account::{Task, TaskKind};
+use workloads::graph::operator::Work;
 use workloads::lower::{Lowered, RankIds};
+use workloads::plan::Built;
 use workloads::schedule::LaneKind;
 
 use super::ranks;
@@ -83,6 +88,11 @@ impl<'a> Words<'a> {
         place.args[0].unsigned_abs() % self.micro_batches.max(1)
     }
 
+    /// The step of a micro-batch, counted from 0.
+    pub(super) fn step(&self, place: &Place) -> u32 {
+        place.args[0].unsigned_abs() / self.micro_batches.max(1)
+    }
+
     /// Durations that are not zero, by the words of the report.
     pub(super) fn by_cause(&self, durations: &ByCause) -> IndexMap<String, f64> {
         let causes = self.lowered.program.causes.iter().zip(durations);
@@ -93,5 +103,30 @@ impl<'a> Words<'a> {
     pub(super) fn by_kind(&self, bytes: &[u64]) -> IndexMap<String, u64> {
         let kinds = self.lowered.program.kinds.iter().zip(bytes);
         kinds.filter(|(_, bytes)| **bytes > 0).map(|(kind, bytes)| (kind.clone(), *bytes)).collect()
+    }
+}
+
+/// The cause of an activity that a stream executes; empty for another operation.
+pub(super) fn cause_of<'p>(program: &'p Program, stream: StreamId, args: [i32; 2], op: &Op) -> &'p str {
+    let (Op::Run { activity } | Op::Join { activity, .. }) = *op else { return "" };
+    let binding = &program.bindings[program.streams[stream.index()].binding.index()];
+    let costs = binding.costs.map(|costs| &program.costs[costs.index()]);
+    let activity = costs.and_then(|table| table.activities.get(activity.at(args) as usize));
+    activity.map_or("", |activity| &program.causes[activity.cause.index()])
+}
+
+/// Name of a task; one that nobody knows is called by its cause.
+pub(super) fn task_name(built: &Built, task: Option<&Task>, cause: &str) -> String {
+    match task.map(|task| task.kind) {
+        Some(TaskKind::Operator(op)) => match built.graph.operator(op).work {
+            // A profile knows no operators.
+            Work::Opaque { .. } => built.graph.get(op).phase.name().to_owned(),
+            _ => built.graph.operator(op).name.to_string(),
+        },
+        Some(TaskKind::Message(hop)) => format!("message from stage {} to stage {}", hop.from, hop.to),
+        Some(TaskKind::Transfer { storage, .. }) => built.graph.describe(storage),
+        Some(TaskKind::Issue) => "issue of operators".to_owned(),
+        Some(TaskKind::Meeting) => "meeting of hosts".to_owned(),
+        None => cause.to_owned(),
     }
 }

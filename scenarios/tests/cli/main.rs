@@ -22,6 +22,7 @@ mod running;
 mod searching;
 mod sharding;
 mod support;
+mod timelines;
 mod traces;
 mod validating;
 mod workloads;

@@ -40,6 +40,7 @@ mod remedies;
 mod schema;
 mod searches;
 mod support;
+mod tracing;
 mod traffic;
 mod transformers;
 mod twice;

@@ -108,15 +108,29 @@ variants: { plain: {}, split: { parallelism: { schedule: zb-h1 } }, small: { tra
     assert!(lifted("plain") < activities);
 }
 
+/// A long run is drawn from what is kept of it: fewer boxes, the same step, and the peak of its memory.
 #[test]
-fn a_run_too_long_to_be_drawn_says_so() {
+fn a_long_run_is_drawn_as_well() {
     let pipeline = experiment(
         "training: { micro_batches: 8 }
 variants: { short: {}, long: { training: { micro_batches: 32768 } } }
 ",
     );
     let summary = execute(&pipeline, &options(), &Unwatched).expect("both run");
-    let drawn: Vec<_> =
-        summary.variants.iter().map(|run| (run.timeline.is_some(), run.not_drawn.is_some())).collect();
-    assert_eq!(drawn, [(true, false), (false, true)]);
+    for run in &summary.variants {
+        let timeline = run.timeline.as_ref().expect("it is drawn");
+        let step = run.step_time().expect("it fits");
+        assert!((timeline.end_s / step - 1.0).abs() < 0.01, "{} of {step}", timeline.end_s);
+        let boxes: usize = timeline.rows.iter().map(|row| row.spans.len()).sum();
+        assert!((32..=20_000).contains(&boxes), "{boxes} boxes");
+        let detail = run.detail.as_ref().expect("it can be opened");
+        assert!(
+            !detail.path.is_empty()
+                && detail.lanes.iter().all(|lane| !lane.is_main || !lane.spans.is_empty())
+        );
+        let curve = &run.memory_curves[0];
+        let peak = curve.points.iter().map(|point| point.bytes.iter().sum::<u64>()).max();
+        let told = run.peak_memory_bytes.iter().map(|device| device.peak_bytes).max();
+        assert_eq!(peak, told, "{}", run.variant);
+    }
 }

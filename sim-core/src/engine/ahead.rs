@@ -171,6 +171,7 @@ impl<O: Watch> Engine<'_, O> {
         let state = &mut self.state.counters[counter];
         let stream = &mut self.state.streams[s as usize];
         if state.value() >= threshold {
+            self.pass(s);
             return Step::Next;
         }
         stream.since = self.state.now;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use super::ledger::Account;
 use super::{Engine, NOBODY, Status};
-use crate::id::CauseId;
-use crate::observe::Watch;
+use crate::id::{CauseId, CounterId, StreamId};
+use crate::observe::{self, Handover, Watch};
 use crate::program::{Affine, Op};
 use crate::time::Time;
 
@@ -34,8 +34,8 @@ pub(super) struct Message {
 /// What a wait is charged with: the path of the sender, and how long the message took.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Release {
-    /// When the sender let go.
-    departure: Time,
+    /// The sender, when it let go.
+    handover: Handover,
     /// The sender's path at that moment.
     pub(super) account: Account,
     /// What the flight counts as.
@@ -78,6 +78,13 @@ impl<O: Watch> Engine<'_, O> {
                 (self.vary(s, latency), cause)
             }
         };
+        if O::CURVES {
+            let (departure, by) = (self.state.now, StreamId(s));
+            let arrival = departure.saturating_add(flight);
+            let message =
+                observe::Message { counter: CounterId::from(counter), amount, by, departure, arrival };
+            self.observer.observer().message(&message);
+        }
         if flight == Time::ZERO {
             self.arrive(counter);
             let value = &mut self.state.counters[counter].value;
@@ -88,7 +95,7 @@ impl<O: Watch> Engine<'_, O> {
             return true;
         }
         let account = self.state.streams[s as usize].path.share(&mut self.state.ledger);
-        let release = Release { departure: self.state.now, account, cause };
+        let release = Release { handover: self.handover(s), account, cause };
         let message = Message { arrival: self.state.now.saturating_add(flight), amount, release };
         if self.state.counters[counter].is_channel {
             self.send(counter, message);
@@ -112,6 +119,7 @@ impl<O: Watch> Engine<'_, O> {
         let threshold = at_least.at(self.state.streams[s as usize].args).max(0) as u64;
         self.arrive(counter);
         if self.state.counters[counter].value >= threshold {
+            self.pass(s);
             return true;
         }
         let stream = &mut self.state.streams[s as usize];
@@ -122,6 +130,15 @@ impl<O: Watch> Engine<'_, O> {
         stream.next_waiter = std::mem::replace(&mut self.state.counters[counter].waiters, s);
         self.schedule(s, counter);
         false
+    }
+
+    /// A wait is over at once.
+    #[inline]
+    pub(super) fn pass(&mut self, s: u32) {
+        if O::CURVES {
+            let (place, op, now) = (self.place(s), self.op_of(s), self.state.now);
+            self.observer.observer().span(place, op, now, now, now);
+        }
     }
 
     /// The message a waiting stream was scheduled for arrives now.
@@ -168,7 +185,7 @@ impl<O: Watch> Engine<'_, O> {
                 self.forget_release(waiter);
                 let account = self.state.streams[s as usize].path.share(&mut self.state.ledger);
                 let cause = self.cause_at(waiter);
-                self.released(waiter, cause, Release { departure: self.state.now, account, cause });
+                self.released(waiter, cause, Release { handover: self.handover(s), account, cause });
                 self.next_round.push(waiter);
             }
             waiter = next;
@@ -225,12 +242,15 @@ impl<O: Watch> Engine<'_, O> {
     #[inline]
     pub(super) fn released(&mut self, s: u32, cause: CauseId, release: Release) {
         let since = self.state.streams[s as usize].since;
-        let departure = release.departure.max(since);
+        let departure = release.handover.departure.max(since);
         self.spend(s, cause, departure - since);
         self.spend(s, release.cause, self.state.now - departure);
-        let account =
-            self.state.ledger.charge(release.account, release.cause, self.state.now - release.departure);
-        self.take_over(s, account);
+        let account = self.state.ledger.charge(
+            release.account,
+            release.cause,
+            self.state.now - release.handover.departure,
+        );
+        self.take_over(s, account, release.handover);
         self.go_on(s, departure);
     }
 }

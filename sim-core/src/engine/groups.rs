@@ -4,7 +4,7 @@ use super::activities::{Owner, duration, fixed_work};
 use super::ledger::Account;
 use super::{Engine, Status};
 use crate::id::CauseId;
-use crate::observe::Watch;
+use crate::observe::{Handover, Watch};
 use crate::platform::Demand;
 use crate::program::{Activity, Affine, Op};
 use crate::time::Time;
@@ -26,10 +26,10 @@ struct Common {
     members: usize,
     /// With the noise of the last arrival, in 2^-40 units.
     work: u128,
-    /// The last arrival.
-    since: Time,
     /// The path of the last to arrive.
     account: Account,
+    /// The last arrival.
+    last: Handover,
     flow: Option<u32>,
     /// When the latency ends.
     wake: Time,
@@ -61,8 +61,8 @@ impl<'a, O: Watch> Engine<'a, O> {
         let work = self.vary_work(s, activity.work);
         let account = self.state.streams[s as usize].path.share(&mut self.state.ledger);
         let wake = self.state.now.saturating_add(latency);
-        let common =
-            Common { activity: *activity, members, work, since: self.state.now, account, flow: None, wake };
+        let last = self.handover(s);
+        let common = Common { activity: *activity, members, work, account, last, flow: None, wake };
         self.state.groups[group].running = Some(common);
         if latency > Time::ZERO {
             self.state.timers.push(wake, self.group_entity(group));
@@ -97,10 +97,10 @@ impl<'a, O: Watch> Engine<'a, O> {
 
     /// The flow of a group's activity is due.
     pub(super) fn group_flow_due(&mut self, group: usize) {
-        let Some(Common { activity, since, flow: Some(flow), .. }) = self.state.groups[group].running else {
+        let Some(Common { activity, last, flow: Some(flow), .. }) = self.state.groups[group].running else {
             return;
         };
-        let elapsed = (self.state.now - since).saturating_sub(activity.latency);
+        let elapsed = (self.state.now - last.departure).saturating_sub(activity.latency);
         let route = self.inputs.program.groups[group].route;
         let (lost, cause) = match self.end_flow(flow, activity.work, route) {
             Some(fluid) => {
@@ -116,7 +116,8 @@ impl<'a, O: Watch> Engine<'a, O> {
     /// the last to arrive.
     fn finish_common(&mut self, group: usize, lost: Time, lost_cause: CauseId) {
         let running = self.state.groups[group].running.take();
-        let Some(Common { activity, members: count, since, account, .. }) = running else { return };
+        let Some(Common { activity, members: count, account, last, .. }) = running else { return };
+        let since = last.departure;
         self.state.activities += 1;
         let own = self.state.now - since - lost;
         let account = self.state.ledger.charge(account, activity.cause, own);
@@ -133,7 +134,7 @@ impl<'a, O: Watch> Engine<'a, O> {
                 self.spend(member, lost_cause, lost);
             }
             let share = self.state.ledger.share(account);
-            self.take_over(member, share);
+            self.take_over(member, share, last);
             self.go_on(member, since);
             self.next_round.push(member);
         }

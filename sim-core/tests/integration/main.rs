@@ -14,6 +14,7 @@ mod folded_runs;
 mod forks;
 mod garbage;
 mod halts;
+mod handovers;
 mod invalid_programs;
 mod jobs;
 mod kernels;

@@ -16,7 +16,7 @@ use sim_core::time::Time;
 
 pub use lower::{Lowered, QUEUE, cause, lower};
 pub use run::{LaneUse, LanesError, Ran, Simulation};
-pub use watch::LaneSpan;
+pub use watch::{LaneArrow, LaneEvent, LaneSpan};
 
 /// Lanes of the threads and streams of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

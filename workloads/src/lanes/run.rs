@@ -7,7 +7,7 @@ use sim_core::time::Time;
 use sim_core::{Options, simulate_observed};
 use thiserror::Error;
 
-use super::watch::{LaneSpan, Watch};
+use super::watch::{LaneEvent, LaneSpan, Watch};
 use super::{Lanes, Lowered, lower};
 
 /// Lanes after a run.
@@ -92,8 +92,30 @@ impl<'a> Simulation<'a> {
     ///
     /// # Errors
     /// See [`LanesError`].
-    pub fn watch<'s>(&'s self, window: [Time; 2], each: impl FnMut(LaneSpan<'s>)) -> Result<(), LanesError> {
-        let mut watch = Watch::new(self.lanes, &self.lowered.program, window, each);
+    pub fn watch<'s>(
+        &'s self,
+        window: [Time; 2],
+        mut each: impl FnMut(LaneSpan<'s>),
+    ) -> Result<(), LanesError> {
+        let spans = |event| {
+            if let LaneEvent::Span(span) = event {
+                each(span);
+            }
+        };
+        let mut watch = Watch::new(self.lanes, &self.lowered.program, window, spans);
+        self.observed(&mut watch).map(|_| ())
+    }
+
+    /// The same with all that lets lanes go on.
+    ///
+    /// # Errors
+    /// See [`LanesError`].
+    pub fn watch_all<'s>(
+        &'s self,
+        window: [Time; 2],
+        each: impl FnMut(LaneEvent<'s>),
+    ) -> Result<(), LanesError> {
+        let mut watch = Watch::new(self.lanes, &self.lowered.program, window, each).with_arrows();
         self.observed(&mut watch).map(|_| ())
     }
 

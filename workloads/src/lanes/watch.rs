@@ -1,8 +1,9 @@
 //! Observer of lanes: operations of the engine as work, waits and activities of lanes.
 
-use sim_core::observe::{Look, Observer};
+use sim_core::observe::{Look, Message, Observer};
 use sim_core::outcome::Place;
-use sim_core::program::{Body, Op, Program};
+use sim_core::program::{Body, Op, Program, StartState};
+use sim_core::record::{Messages, Sent};
 use sim_core::time::Time;
 
 use super::{Lanes, NameId, cause};
@@ -22,6 +23,28 @@ pub struct LaneSpan<'a> {
     pub end: Time,
 }
 
+/// Something that lets a lane go on: a launch, a handoff, the end of what it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneArrow {
+    /// Lane that it leaves,
+    pub from: usize,
+    /// when,
+    pub departure: Time,
+    /// lane that it comes to,
+    pub to: usize,
+    /// and when that goes on.
+    pub arrival: Time,
+}
+
+/// What a lane does, or what lets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaneEvent<'a> {
+    /// A stretch of time.
+    Span(LaneSpan<'a>),
+    /// What ends its wait, before the span that follows.
+    Arrow(LaneArrow),
+}
+
 /// Hands the spans of lanes within a window of time to `each`.
 pub(super) struct Watch<'a, F> {
     lanes: &'a Lanes,
@@ -29,14 +52,21 @@ pub(super) struct Watch<'a, F> {
     /// By stream of a device, the operation that ends each of its activities.
     ends: Vec<Vec<u32>>,
     window: [Time; 2],
+    /// `None`: arrows are not looked at.
+    messages: Option<Messages<'a>>,
     each: F,
 }
 
-impl<'a, F: FnMut(LaneSpan<'a>)> Watch<'a, F> {
+impl<'a, F: FnMut(LaneEvent<'a>)> Watch<'a, F> {
     pub(super) fn new(lanes: &'a Lanes, program: &'a Program, window: [Time; 2], each: F) -> Self {
         let streams = program.streams.iter().skip(lanes.threads.len());
         let ends = streams.map(|stream| ends(program, stream.body)).collect();
-        Self { lanes, program, ends, window, each }
+        Self { lanes, program, ends, window, messages: None, each }
+    }
+
+    /// Looks at arrows, too.
+    pub(super) fn with_arrows(self) -> Self {
+        Self { messages: Some(Messages::new(self.program, &StartState::default())), ..self }
     }
 
     fn cause(&self, place: &Place, op: &Op) -> Option<&'a str> {
@@ -75,19 +105,30 @@ fn ends(program: &Program, body: Body) -> Vec<u32> {
     (0..).zip(ops).filter(|(_, op)| counts(op)).map(|(at, _)| at).collect()
 }
 
-impl<'a, F: FnMut(LaneSpan<'a>)> Observer for Watch<'a, F> {
+impl<'a, F: FnMut(LaneEvent<'a>)> Observer for Watch<'a, F> {
     fn look(&self) -> Look {
-        Look::Spans
+        if self.messages.is_some() { Look::Curves } else { Look::Spans }
     }
 
     fn span(&mut self, place: Place, op: &Op, start: Time, _: Time, end: Time) {
         let [from, to] = self.window;
+        let sent = self.messages.as_mut().and_then(|messages| messages.received(&place, op, end));
+        if let Some(Sent { by, departure }) = sent.filter(|sent| sent.departure >= from && end <= to) {
+            let (from, to) = (by.index(), place.stream.index());
+            (self.each)(LaneEvent::Arrow(LaneArrow { from, departure, to, arrival: end }));
+        }
         let (start, end) = (start.max(from), end.min(to));
         if start < end
             && let Some(cause) = self.cause(&place, op)
         {
             let name = self.name(&place, op, cause);
-            (self.each)(LaneSpan { lane: place.stream.index(), cause, name, start, end });
+            (self.each)(LaneEvent::Span(LaneSpan { lane: place.stream.index(), cause, name, start, end }));
+        }
+    }
+
+    fn message(&mut self, message: &Message) {
+        if let Some(messages) = &mut self.messages {
+            messages.send(message);
         }
     }
 }

@@ -1,11 +1,17 @@
 //! Recording of spans and curves for chosen streams, stores, fluids and a window of time.
 
+mod messages;
+mod path;
+
 use crate::fixed::Rate;
 use crate::id::{FluidId, KindId, StoreId, StreamId};
 use crate::observe::{Look, Observer};
 use crate::outcome::Place;
 use crate::program::Op;
 use crate::time::Time;
+
+pub use messages::{Messages, Sent};
+pub use path::{Handovers, Leg};
 
 /// What to record.
 #[derive(Clone, Debug)]
