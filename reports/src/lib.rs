@@ -34,6 +34,7 @@ mod axis;
 pub mod calibration;
 pub mod campaign;
 mod case;
+pub mod compared;
 pub mod csv;
 mod explained;
 pub mod finding;

@@ -6,6 +6,7 @@ mod bug;
 #[cfg(feature = "measure")]
 mod calibrate;
 mod check;
+mod compare;
 mod emit;
 mod export;
 mod facts;
@@ -81,6 +82,8 @@ struct Arguments {
 enum Verb {
     /// Simulate every variant at every point, say what was found and write a report
     Run(run::Arguments),
+    /// Say what differs between two runs: settings, time by cause, memory by kind
+    Compare(compare::Arguments),
     /// Write the results of a run whose shards were simulated apart (`run --shard`)
     Merge(merge::Arguments),
     /// Say whether files are right and what running them takes, or everything that is wrong with them
@@ -199,6 +202,7 @@ fn each(
 fn perform(verb: Option<Verb>, printer: &Printer) -> Result<Exit, Trouble> {
     match verb {
         Some(Verb::Run(arguments)) => run::run(&arguments, printer),
+        Some(Verb::Compare(arguments)) => compare::compare(&arguments, printer),
         Some(Verb::Merge(arguments)) => merge::merge(&arguments, printer),
         Some(Verb::Check(arguments)) => check::check(&arguments, printer),
         Some(Verb::Show(arguments)) => show::show(&arguments, printer),

@@ -331,6 +331,11 @@ impl Experiment {
         explain::explain(resolved, &self.sources, None)
     }
 
+    /// Settings of a resolved scenario by path, each value on one line.
+    pub(crate) fn settings(&self, resolved: &Resolved) -> IndexMap<String, String> {
+        explain::by_path(resolved, &self.sources)
+    }
+
     /// The same as a scenario to be kept elsewhere: hardware files are called as `place` calls
     /// them, which gets the names that they have where foretrain runs.
     pub fn explain_elsewhere(&self, resolved: &Resolved, place: &dyn Fn(&str) -> String) -> String {

@@ -39,7 +39,7 @@ fn showing(
     let ended = runs.len();
     let interrupted =
         (ended < planned).then_some(Interrupted { ended: ended as u64, planned: planned as u64 });
-    let all = resolved(experiment, variants);
+    let (all, settings) = resolved(experiment, variants);
     let calibrated =
         all.iter().map(|(_, scenario)| scenario).find(|scenario| !scenario.calibration.is_empty());
     let known = |names: Vec<&str>| names.iter().all(|name| variants.contains(name));
@@ -70,6 +70,7 @@ fn showing(
         calibrations: calibrations(&all),
         constants: calibrated.or(shown.map(|shown| &shown.scenario)).map_or_else(Vec::new, constants),
         resolved_scenario,
+        settings,
         variants: runs,
     }
 }
@@ -122,14 +123,19 @@ fn relate(runs: &mut [RunSummary], variants: &[&str]) {
     }
 }
 
-/// The scenarios of the variants, each at the first point where it is possible.
-fn resolved<'v>(experiment: &Experiment, variants: &[&'v str]) -> Vec<(&'v str, Scenario)> {
+/// The scenarios of the variants, each at the first point where it is possible, and their settings
+/// by path.
+fn resolved<'v>(
+    experiment: &Experiment,
+    variants: &[&'v str],
+) -> (Vec<(&'v str, Scenario)>, IndexMap<String, IndexMap<String, String>>) {
     let scenario = |&name: &&'v str| {
         let variant = experiment.variant(name);
         let resolved = experiment.points().find_map(|point| variant.at(&point).ok())?;
-        Some((name, resolved.scenario))
+        let settings = experiment.settings(&resolved);
+        Some(((name, resolved.scenario), (name.to_owned(), settings)))
     };
-    variants.iter().filter_map(scenario).collect()
+    variants.iter().filter_map(scenario).unzip()
 }
 
 /// The first run that is possible, to show what was simulated.

@@ -4,6 +4,7 @@ mod beginning;
 mod calibrating;
 mod campaigns;
 mod clusters;
+mod comparing;
 mod configured;
 mod determinism;
 mod devices;

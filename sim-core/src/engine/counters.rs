@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::ledger::Account;
 use super::{Engine, NOBODY, Status};
-use crate::id::CauseId;
+use crate::id::{CauseId, StreamId};
 use crate::observe::Watch;
 use crate::program::{Affine, Op};
 use crate::time::Time;
@@ -228,8 +228,8 @@ impl<O: Watch> Engine<'_, O> {
         let departure = release.departure.max(since);
         self.spend(s, cause, departure - since);
         self.spend(s, release.cause, self.state.now - departure);
-        let account =
-            self.state.ledger.charge(release.account, release.cause, self.state.now - release.departure);
+        let flight = self.state.now - release.departure;
+        let account = self.state.ledger.charge(release.account, StreamId(s), release.cause, flight);
         self.take_over(s, account);
         self.go_on(s, departure);
     }

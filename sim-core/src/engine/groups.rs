@@ -3,7 +3,7 @@
 use super::activities::{Owner, duration, fixed_work};
 use super::ledger::Account;
 use super::{Engine, Status};
-use crate::id::CauseId;
+use crate::id::{CauseId, StreamId};
 use crate::observe::Watch;
 use crate::platform::Demand;
 use crate::program::{Activity, Affine, Op};
@@ -119,9 +119,11 @@ impl<'a, O: Watch> Engine<'a, O> {
         let Some(Common { activity, members: count, since, account, .. }) = running else { return };
         self.state.activities += 1;
         let own = self.state.now - since - lost;
-        let account = self.state.ledger.charge(account, activity.cause, own);
-        let account = self.state.ledger.charge(account, lost_cause, lost);
         let mut members = std::mem::take(&mut self.state.groups[group].arrived);
+        // The path is that of the last to arrive.
+        let last = StreamId(members[count - 1]);
+        let account = self.state.ledger.charge(account, last, activity.cause, own);
+        let account = self.state.ledger.charge(account, last, lost_cause, lost);
         for member in members.drain(..count) {
             let skew = match *self.op_of(member) {
                 Op::Join { cause, .. } => cause,
