@@ -37,6 +37,7 @@ mod case;
 pub mod compared;
 pub mod csv;
 mod explained;
+pub mod explanation;
 pub mod finding;
 pub mod html;
 pub mod imported;

@@ -25,6 +25,7 @@ mod part;
 mod resources;
 mod rings;
 mod route;
+mod scaled;
 mod set;
 mod settings;
 mod spelled;
@@ -41,6 +42,7 @@ pub use part::{Constant, DirectedLink, Link, Part, PartId, PartKind};
 pub use resources::{GpuResources, MachineResources, ResourceKind};
 pub use rings::Rings;
 pub use route::{Route, RouteKind};
+pub use scaled::PartClass;
 pub use settings::{
     Cluster, Degrade, Ends, MoreNodes, PartLink, PartSettings, Parts, Settings, SingleNode, SocketMemory,
     Under,
@@ -350,8 +352,13 @@ impl Machine {
     }
 
     fn carried(&self, id: DirectedLink, link: &Link<'_>) -> f64 {
-        let is_slow = self.slowed(id, link.half_duplex) < 1.0;
-        if link.kind == LinkKind::NvLink && !is_slow { link.nominal_bytes_per_s } else { link.bytes_per_s }
+        let slowed = self.slowed(id, link.half_duplex);
+        let is_slow = slowed < 1.0;
+        if link.kind == LinkKind::NvLink && !is_slow {
+            link.nominal_bytes_per_s * slowed
+        } else {
+            link.bytes_per_s
+        }
     }
 
     fn slowed(&self, id: DirectedLink, half_duplex: bool) -> f64 {

@@ -198,12 +198,9 @@ fn communication(runs: [&RunSummary; 2]) -> Vec<Row> {
 
 /// Throughput, utilisation, energy and cost, as far as a run has them.
 fn figures(runs: [&RunSummary; 2]) -> Vec<Row> {
-    let campaign = |figure: fn(&Campaign) -> Option<f64>| {
-        runs.map(|run| run.campaign.as_ref().and_then(figure))
-    };
-    let power = |figure: fn(&PowerUse) -> Option<f64>| {
-        runs.map(|run| run.power.as_ref().and_then(figure))
-    };
+    let campaign =
+        |figure: fn(&Campaign) -> Option<f64>| runs.map(|run| run.campaign.as_ref().and_then(figure));
+    let power = |figure: fn(&PowerUse) -> Option<f64>| runs.map(|run| run.power.as_ref().and_then(figure));
     let (rate, values) = match [Speed::Tokens, Speed::Samples].map(|speed| runs.map(|run| speed.value(run))) {
         [tokens, _] if tokens.iter().any(Option::is_some) => ("tokens/s", tokens),
         [_, samples] => ("samples/s", samples),
@@ -214,11 +211,7 @@ fn figures(runs: [&RunSummary; 2]) -> Vec<Row> {
         Row::new("bubble", Unit::Share, runs.map(|run| run.bubble_fraction)),
         Row::new("energy of a step", Unit::Joules, power(|power| Some(power.step_energy_j))),
         Row::new("expected time", Unit::Seconds, campaign(|campaign| campaign.expected_s)),
-        Row::new(
-            "cost",
-            Unit::Count,
-            campaign(|campaign| campaign.cost.as_ref().map(|cost| cost.total)),
-        ),
+        Row::new("cost", Unit::Count, campaign(|campaign| campaign.cost.as_ref().map(|cost| cost.total))),
     ];
     rows.into_iter().filter(Row::is_known).collect()
 }
@@ -240,10 +233,7 @@ fn largest_first(mut rows: Vec<Row>) -> Vec<Row> {
 /// Settings that differ, in the order of the first run.
 fn settings(a: &IndexMap<String, String>, b: &IndexMap<String, String>) -> Vec<Setting> {
     let paths: IndexSet<&String> = a.keys().chain(b.keys()).collect();
-    let setting = |path: &String| Setting {
-        path: path.clone(),
-        a: a.get(path).cloned(),
-        b: b.get(path).cloned(),
-    };
+    let setting =
+        |path: &String| Setting { path: path.clone(), a: a.get(path).cloned(), b: b.get(path).cloned() };
     paths.into_iter().map(setting).filter(|setting| setting.a != setting.b).collect()
 }

@@ -79,12 +79,7 @@ fn cells(row: &Row, depth: usize) -> Vec<String> {
 }
 
 /// Settings that differ, one a line.
-fn settings(
-    out: &mut impl Write,
-    settings: Option<&[Setting]>,
-    most: usize,
-    style: Style,
-) -> io::Result<()> {
+fn settings(out: &mut impl Write, settings: Option<&[Setting]>, most: usize, style: Style) -> io::Result<()> {
     let Some(settings) = settings else { return Ok(()) };
     let heading = match settings.len() {
         0 => "no setting differs".to_owned(),

@@ -25,8 +25,7 @@ pub(super) fn finding([a, b]: [&Side<'_>; 2], time: &[Row]) -> String {
     if tied(ratio.max(1.0), 1.0) && tied(1.0, ratio.min(1.0)) {
         return equally_fast([a, b]);
     }
-    let (gain, than) =
-        if ratio > 1.0 { (ratio, "faster than") } else { (ratio.recip(), "slower than") };
+    let (gain, than) = if ratio > 1.0 { (ratio, "faster than") } else { (ratio.recip(), "slower than") };
     let reason = same_work.then(|| mostly(time, after - before)).flatten();
     let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
     format!("{} is {} {than} {}{reason}.", b.name, quantity::gain(gain), a.name)
@@ -91,13 +90,13 @@ pub(super) fn notes(sides: [&Side<'_>; 2]) -> Vec<String> {
             a.name
         )
     });
-    let lacking: Vec<&str> = sides
-        .iter()
-        .filter(|side| side.settings.is_none())
-        .map(|side| side.source.as_str())
-        .collect();
+    let lacking: Vec<&str> =
+        sides.iter().filter(|side| side.settings.is_none()).map(|side| side.source.as_str()).collect();
     let lacking = (!lacking.is_empty()).then(|| {
-        format!("the results of {} hold no settings of this variant: run again to compare them", lacking.join(" and "))
+        format!(
+            "the results of {} hold no settings of this variant: run again to compare them",
+            lacking.join(" and ")
+        )
     });
     more.into_iter().chain(lacking).collect()
 }

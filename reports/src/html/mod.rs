@@ -189,7 +189,7 @@ fn table_of<'a, T: 'a>(
 }
 
 /// A table that can be sorted; titles of numbers begin with `>`.
-fn sortable(titles: &[&str], rows: &[Markup]) -> Markup {
+pub(crate) fn sortable(titles: &[&str], rows: &[Markup]) -> Markup {
     html! {
         div.wide.tall[rows.len() > ROWS_AT_ONCE] {
             table.sortable {

@@ -19,6 +19,7 @@ pub(crate) mod parity;
 pub(crate) mod rows;
 pub(crate) mod scatter;
 pub(crate) mod timeline;
+pub(crate) mod tornado;
 pub(crate) mod trade_off;
 
 use maud::{Markup, PreEscaped, html};

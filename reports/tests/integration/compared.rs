@@ -90,6 +90,7 @@ fn markdown_is_safe_for_a_table() {
     compared::markdown(&mut out, &Compared::of(&hostile, &side("plain", &run))).expect("a buffer");
     let text = String::from_utf8(out).expect("UTF-8");
     assert!(text.contains("a\\|b \\<img>"), "{text}");
-    let columns = text.lines().filter(|line| line.starts_with("| **")).map(|line| line.matches(" | ").count());
+    let columns =
+        text.lines().filter(|line| line.starts_with("| **")).map(|line| line.matches(" | ").count());
     assert!(columns.clone().count() > 0 && columns.clone().all(|count| count == 3), "{text}");
 }

@@ -113,9 +113,7 @@ fn compared(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
         Form::Table => printer.print_text(&page("the table", |out| {
             compared::terminal(out, &compared, arguments.all, printer.style)
         })?),
-        Form::Markdown => {
-            printer.print_bytes(&page("the tables", |out| compared::markdown(out, &compared))?)
-        }
+        Form::Markdown => printer.print_bytes(&page("the tables", |out| compared::markdown(out, &compared))?),
         Form::Json => printer.print(&trouble::json(&compared)),
         Form::Csv => printer.print_bytes(&page("the rows", |out| compared::csv(out, &compared))?),
     }
@@ -194,7 +192,9 @@ fn read(path: &Path) -> Result<Summary, Trouble> {
     let shown = path.display();
     let mistake = |reason: String| Trouble::Mistake(reason);
     let bytes = fs::read(path).map_err(|error| {
-        mistake(format!("`{shown}` cannot be read: {error}: name a folder that `foretrain run` wrote, or a scenario"))
+        mistake(format!(
+            "`{shown}` cannot be read: {error}: name a folder that `foretrain run` wrote, or a scenario"
+        ))
     })?;
     let versioned: Versioned = serde_json::from_slice(&bytes).map_err(|error| {
         mistake(format!("`{shown}` is no results.json: {error}: name a folder that `foretrain run` wrote"))
@@ -233,7 +233,9 @@ fn of_results(summary: &Summary, asked: &Asked<'_>) -> Result<usize, Trouble> {
     let known: IndexSet<&str> = summary.variants.iter().map(|run| run.variant.as_str()).collect();
     if let Some(variant) = variant.filter(|variant| !known.contains(variant)) {
         let known = known.into_iter().collect::<Vec<_>>().join("`, `");
-        return Err(Trouble::Mistake(format!("`{source}` has no variant `{variant}`: name one of `{known}`")));
+        return Err(Trouble::Mistake(format!(
+            "`{source}` has no variant `{variant}`: name one of `{known}`"
+        )));
     }
     let mut runs: Vec<usize> = (0..summary.variants.len()).collect();
     runs.retain(|&index| variant.is_none_or(|variant| summary.variants[index].variant == variant));
@@ -246,7 +248,9 @@ fn of_results(summary: &Summary, asked: &Asked<'_>) -> Result<usize, Trouble> {
                 "`{source}` was not swept over `{path}`: name its scenario instead, which is then simulated with it"
             )));
         }
-        let is = |run: &RunSummary| run.point.get(path).is_some_and(|written| written == value || said(written) == value);
+        let is = |run: &RunSummary| {
+            run.point.get(path).is_some_and(|written| written == value || said(written) == value)
+        };
         let there = values(&runs.iter().map(|&index| &summary.variants[index]).collect::<Vec<_>>(), path);
         runs.retain(|&index| is(&summary.variants[index]));
         if runs.is_empty() {
@@ -300,7 +304,8 @@ impl Chosen {
     /// Whether its variant says something.
     fn has_variants(&self) -> bool {
         let run = self.run();
-        self.summary.settings.len() > 1 || self.summary.variants.iter().any(|other| other.variant != run.variant)
+        self.summary.settings.len() > 1
+            || self.summary.variants.iter().any(|other| other.variant != run.variant)
     }
 
     fn side(&self, name: &str) -> Side<'_> {

@@ -51,8 +51,7 @@ fn a_waterfall_adds_up_in_both_orders() {
 #[test]
 fn a_setting_is_compared_with_another_value_of_it() {
     let sandbox = Sandbox::with_pipeline("compare-setting", "");
-    let json =
-        sandbox.run("compare small.yaml:1f1b --set-b training.micro_batches=16 --format json").json();
+    let json = sandbox.run("compare small.yaml:1f1b --set-b training.micro_batches=16 --format json").json();
     assert_eq!(json["a"]["name"], "1f1b");
     assert_eq!(json["b"]["name"], "micro-batches 16");
     let settings = json["settings"].as_array().expect("settings of both");

@@ -8,6 +8,7 @@ mod comparing;
 mod configured;
 mod determinism;
 mod devices;
+mod explaining;
 mod framework;
 mod guide;
 mod hardware_files;

@@ -70,7 +70,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 1, segments: true, events_max: u64::MAX, time_max: Time::LAST, path_from: None, path_of: None }
+        Self {
+            seed: 1,
+            segments: true,
+            events_max: u64::MAX,
+            time_max: Time::LAST,
+            path_from: None,
+            path_of: None,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use sim_core::fold::fold;
 use sim_core::id::{CauseId, StreamId};
 use sim_core::outcome::{ByCause, Run};
 use sim_core::platform::Platform;
-use sim_core::program::{CAUSES_MAX, Activity, Affine, Body, Call, Op, Program, StartState};
+use sim_core::program::{Activity, Affine, Body, CAUSES_MAX, Call, Op, Program, StartState};
 use sim_core::record::EventLog;
 use sim_core::time::Time;
 use sim_core::{Options, simulate, simulate_observed};

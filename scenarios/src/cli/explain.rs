@@ -1,0 +1,129 @@
+//! `foretrain explain`: what a step waits for and what faster parts would bring, or a word of a table.
+
+use std::path::PathBuf;
+
+use hw_models::catalogue::nearest::list;
+use reports::explanation;
+use scenarios::run::{Explaining, explain as explained};
+use scenarios::topics::{near, topic};
+
+use super::files;
+use super::input::{self, Changes, folder_name};
+use super::output::page;
+use super::printer::Printer;
+use super::progress::{self, Bar};
+use super::trouble::{self, Trouble};
+use super::{Exit, Format, SEED};
+
+/// A run to explain, and how.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  foretrain explain my.yaml --variant offload
+  foretrain explain pipeline bubble
+
+What is a file or a scenario of the library is one; anything else is a word to explain.")]
+pub(super) struct Arguments {
+    /// A scenario file, the name of a library scenario, `-` for standard input, or a word of a table (`skew`,
+    /// `pipeline bubble`)
+    #[arg(value_name = "FILE|NAME|WORD", required = true)]
+    of: Vec<String>,
+    #[command(flatten)]
+    changes: Changes,
+    /// The variant; the first that fits if not given. Of a sweep the first point that is possible is explained: `--set`
+    /// chooses another
+    #[arg(long, value_name = "NAME")]
+    variant: Option<String>,
+    /// The root of all randomness
+    #[arg(long, value_name = "N", default_value_t = SEED)]
+    seed: u64,
+    /// Simulations at a time; as many as there are processors if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// A folder for `explain-NAME.html`, with a tornado plot of the what-ifs
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// What is printed
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Print everything, not what fits on a screen
+    #[arg(long)]
+    all: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Explains a run or a word.
+pub(super) fn explain(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    progress::catch_interrupts();
+    told(arguments, printer).or_else(|trouble| Ok(trouble.report(printer, arguments.format)))
+}
+
+fn told(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    let words = arguments.of.join(" ");
+    match &arguments.of[..] {
+        [file] if input::is_there(file) => scenario(file, arguments, printer),
+        // A path to what is not there is told as one, but `tokens/s` is a word.
+        [file] if file.contains(['/', '\\', '.']) && topic(file).is_none() => {
+            scenario(file, arguments, printer)
+        }
+        _ => word(&words, arguments.format, printer),
+    }
+}
+
+/// Explains a word.
+fn word(word: &str, format: Format, printer: &Printer) -> Result<Exit, Trouble> {
+    let Some(topic) = topic(word) else {
+        let near = near(word);
+        let offer = match near[..] {
+            [] => "`foretrain list scenarios` has names, the glossary of the guide has words".to_owned(),
+            _ => format!("did you mean {}?", list(near.iter().copied())),
+        };
+        return Err(Trouble::Mistake(format!("`{word}` is no file, scenario or word of a table: {offer}")));
+    };
+    if format == Format::Json {
+        return printer.print(&trouble::json(&topic));
+    }
+    let also = match &topic.names[1..] {
+        [] => String::new(),
+        others => format!(" (also {})", others.join(", ")),
+    };
+    printer.print_text(format!("{}{also}\n{}\n", topic.names[0], topic.text).as_bytes())
+}
+
+/// Explains a run.
+fn scenario(file: &str, arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    let experiment = input::experiment(file, &arguments.changes)?;
+    if let Some(out) = &arguments.out {
+        files::make(out)?;
+    }
+    let how = Explaining {
+        variant: arguments.variant.as_deref(),
+        seed: arguments.seed,
+        jobs: arguments.jobs.map(usize::from),
+    };
+    let explanation = explained(&experiment, &how, &Bar::new(arguments.quiet, "what-ifs"))?;
+    if progress::interrupted() {
+        printer.complain("interrupted before all what-ifs were simulated");
+        return Ok(Exit::Interrupted);
+    }
+    let written = match &arguments.out {
+        None => None,
+        Some(out) => {
+            let name = format!("explain-{}.html", folder_name(file));
+            let bytes = page(&name, |file| explanation::page(file, &explanation))?;
+            Some(files::put(out, &name, &bytes)?)
+        }
+    };
+    if arguments.format == Format::Json {
+        return printer.print(&trouble::json(&explanation));
+    }
+    let table =
+        page("the table", |out| explanation::terminal(out, &explanation, arguments.all, printer.style))?;
+    printer.print_text(&table)?;
+    match written {
+        None => Ok(Exit::Fine),
+        Some(path) => printer.print_text(format!("  page: {}\n", path.display()).as_bytes()),
+    }
+}
