@@ -43,7 +43,7 @@ pub(super) fn unclear(lines: &[Degrade]) -> Vec<MachineError> {
     unclear.map(|(line, _)| MachineError::of_setting(format!("degrade.{line}"), text)).collect()
 }
 
-/// Factors by number of what they slow; above 1 only where [`Machine::at_speed`] asks.
+/// Factors below 1, by number of what they slow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slowed {
     pub links: BTreeMap<u32, f64>,

@@ -352,13 +352,8 @@ impl Machine {
     }
 
     fn carried(&self, id: DirectedLink, link: &Link<'_>) -> f64 {
-        let slowed = self.slowed(id, link.half_duplex);
-        let is_slow = slowed < 1.0;
-        if link.kind == LinkKind::NvLink && !is_slow {
-            link.nominal_bytes_per_s * slowed
-        } else {
-            link.bytes_per_s
-        }
+        let is_slow = self.slowed(id, link.half_duplex) < 1.0;
+        if link.kind == LinkKind::NvLink && !is_slow { link.nominal_bytes_per_s } else { link.bytes_per_s }
     }
 
     fn slowed(&self, id: DirectedLink, half_duplex: bool) -> f64 {

@@ -25,16 +25,10 @@ impl Machine {
         match class {
             PartClass::GpuCompute => machine.groups.change_gpus(|gpu| compute_at(gpu, factor)),
             PartClass::GpuMemory => machine.groups.change_gpus(|gpu| gpu.bandwidth_gb_per_s *= factor),
-            // Transfers go by the rates of the drive, beside those of its link.
-            PartClass::Links(LinkKind::SsdLink) => {
-                machine.groups.change_graphs(|graph| drives_at(graph, factor));
-            }
             PartClass::Links(kind) => {
-                for id in self.links() {
-                    let link = self.link(id);
-                    if link.kind == kind && self.canonical(id, link.half_duplex) == id {
-                        *machine.slowed.links.entry(id.0).or_insert(1.0) *= factor;
-                    }
+                machine.groups.change_graphs(|graph| links_at(graph, kind, factor));
+                if let (LinkKind::Network, Some(fabric)) = (kind, &mut machine.fabric) {
+                    fabric.change_ports(factor);
                 }
             }
         }
@@ -42,11 +36,13 @@ impl Machine {
     }
 }
 
-fn drives_at(graph: &mut NodeGraph, factor: f64) {
-    for wire in graph.wires.iter_mut().filter(|wire| wire.kind == LinkKind::SsdLink) {
+fn links_at(graph: &mut NodeGraph, kind: LinkKind, factor: f64) {
+    for wire in graph.wires.iter_mut().filter(|wire| wire.kind == kind) {
         wire.effective.iter_mut().chain(&mut wire.nominal).for_each(|rate| *rate *= factor);
     }
-    for (_, drive) in &mut graph.drives {
+    // Transfers go by the rates of a drive, beside those of its link.
+    let drives = graph.drives.iter_mut().filter(|_| kind == LinkKind::SsdLink);
+    for (_, drive) in drives {
         let Ssd {
             read_gb_per_s,
             write_gb_per_s,

@@ -1,5 +1,6 @@
 //! A run explained: the critical path of its step in order, exposed time by cause, and what faster parts would bring.
 
+mod beside;
 mod page;
 mod stretch;
 mod terminal;
@@ -11,7 +12,9 @@ use crate::finding::verdict;
 use crate::quantity;
 use crate::state;
 use crate::summary::{RunSummary, SCHEMA_VERSION};
+use crate::wording::capitalised;
 
+pub use beside::{Beside, OtherLanes, Parted, RecordedStep};
 pub use page::write as page;
 pub use terminal::write as terminal;
 
@@ -67,6 +70,9 @@ pub struct Explanation {
     pub name: String,
     /// The variant.
     pub variant: String,
+    /// Variant and point for people.
+    #[serde(skip)]
+    pub label: String,
     /// Swept values by path.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub point: IndexMap<String, String>,
@@ -78,6 +84,8 @@ pub struct Explanation {
     pub critical_path_s: IndexMap<String, f64>,
     /// Time of a mean rank in which it does not work, by cause, the largest first.
     pub exposed_s: IndexMap<String, f64>,
+    /// Time of a mean rank by cause; adds up to the step.
+    pub time_breakdown_s: IndexMap<String, f64>,
     /// Exposed communication by kind, part of the above.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub communication_s: IndexMap<String, f64>,
@@ -85,6 +93,12 @@ pub struct Explanation {
     pub path: Vec<Visit>,
     /// Classes of parts at other speeds, the weightiest first.
     pub what_if: Vec<WhatIf>,
+    /// A recorded step beside this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Beside>,
+    /// Work of lanes beside the compute lane, where it is known.
+    #[serde(skip)]
+    pub other_lanes: Option<OtherLanes>,
 }
 
 impl Explanation {
@@ -103,10 +117,12 @@ impl Explanation {
         let mut explanation = Self {
             schema_version: SCHEMA_VERSION,
             variant: run.variant.clone(),
+            label: run.label(),
             point: run.point.clone(),
             step_time_s: run.step_time(),
             critical_path_s: run.critical_path_s.clone(),
             exposed_s: exposed,
+            time_breakdown_s: run.time_breakdown_s.clone(),
             communication_s: communication,
             path,
             what_if,
@@ -116,14 +132,23 @@ impl Explanation {
         explanation
     }
 
+    /// The run beside a recorded step, which then is what the answer is about.
+    #[must_use]
+    pub fn beside(self, recorded: RecordedStep) -> Self {
+        let beside = Beside::of(&self, recorded);
+        let finding = self.step_time_s.zip(beside.as_ref()).map(|(step, beside)| beside.finding(step));
+        Self { finding: finding.unwrap_or_else(|| self.finding.clone()), measured: beside, ..self }
+    }
+
     /// A run that has no step.
     pub fn of_failure(name: &str, run: &RunSummary) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
             name: name.to_owned(),
             variant: run.variant.clone(),
+            label: run.label(),
             point: run.point.clone(),
-            finding: format!("{} {}.", run.variant, verdict(run)),
+            finding: format!("{} {}.", run.label(), verdict(run)),
             ..Self::default()
         }
     }
@@ -133,8 +158,8 @@ impl Explanation {
         let saved = |it: &WhatIf| it.twice_s.map_or(0.0, |time| 1.0 - time / step);
         match self.what_if.first() {
             Some(first) if saved(first) >= DECIDES_MIN => format!(
-                "{} decides most: twice as fast, a step takes {} less.",
-                named(&first.part),
+                "{} most: twice as fast, a step takes {} less.",
+                decides(&first.part),
                 quantity::percent(saved(first)),
             ),
             _ => {
@@ -157,12 +182,12 @@ impl Explanation {
     }
 }
 
-/// A class of parts at the beginning of a sentence.
-fn named(part: &str) -> String {
+/// `The host decides`: a class of parts and its verb, at the beginning of a sentence.
+fn decides(part: &str) -> String {
     match part {
-        "host" => "The host".to_owned(),
-        "network" => "The network".to_owned(),
-        _ => crate::wording::capitalised(part),
+        "host" | "network" => format!("The {part} decides"),
+        _ if part.ends_with('s') => format!("{} decide", capitalised(part)),
+        _ => format!("{} decides", capitalised(part)),
     }
 }
 

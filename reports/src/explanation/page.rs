@@ -24,14 +24,14 @@ pub fn write(out: &mut impl Write, explanation: &Explanation) -> io::Result<()> 
 }
 
 fn render(explanation: &Explanation) -> Result<Markup, PlotError> {
-    let Explanation { version, name, variant, finding, .. } = explanation;
+    let Explanation { version, name, label, finding, .. } = explanation;
     let tornado = match explanation.step_time_s {
         Some(step) => what_ifs(explanation, step)?,
         None => html! {},
     };
     let body = html! {
         main {
-            p.kicker { "foretrain " (version) " · " (variant) }
+            p.kicker { "foretrain " (version) " · " (label) }
             h1 { (name) }
             p.finding { (finding) }
             section { h2 { "What would help?" } (tornado) }

@@ -51,12 +51,14 @@ impl<'a> Stretch<'a> {
         self.released_by
     }
 
-    /// `forward, backward of micro-batches 0 to 7`.
+    /// `forward, backward of micro-batches 0 to 7`: of a rank's own lane, if any of it is there.
     pub(super) fn what(&self) -> String {
-        let phases: IndexSet<&str> =
-            self.visits.iter().map(|visit| without_chunk(&visit.phase)).filter(|it| !it.is_empty()).collect();
+        let own: Vec<&Visit> = self.visits.iter().filter(|visit| visit.lane == visit.rank).collect();
+        let told = if own.is_empty() { self.visits.iter().collect() } else { own };
+        let phases = told.iter().map(|visit| without_chunk(&visit.phase));
+        let phases: IndexSet<&str> = phases.filter(|phase| !phase.is_empty()).collect();
         let phases = phases.into_iter().collect::<Vec<_>>().join(", ");
-        let numbers = self.visits.iter().filter_map(|visit| visit.micro_batch);
+        let numbers = told.iter().filter_map(|visit| visit.micro_batch);
         match (numbers.clone().min(), numbers.max()) {
             (Some(least), Some(most)) if least == most => format!("{phases} of micro-batch {least}"),
             (Some(least), Some(most)) => format!("{phases} of micro-batches {least} to {most}"),

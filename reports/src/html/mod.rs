@@ -22,6 +22,7 @@ mod swap;
 mod sweep;
 mod time;
 mod traffic;
+mod waterfall;
 
 use std::io::{self, Write};
 

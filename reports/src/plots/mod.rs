@@ -21,6 +21,7 @@ pub(crate) mod scatter;
 pub(crate) mod timeline;
 pub(crate) mod tornado;
 pub(crate) mod trade_off;
+pub(crate) mod waterfall;
 
 use maud::{Markup, PreEscaped, html};
 use plotters::coord::Shift;

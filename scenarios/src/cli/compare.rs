@@ -1,6 +1,7 @@
 //! `foretrain compare`: what differs between two runs, of results on disk or of scenarios.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -10,6 +11,7 @@ use reports::finding::fastest;
 use reports::naming::Naming;
 use reports::summary::{RunSummary, SCHEMA_VERSION, Summary, short_path};
 use reports::wording::said;
+use scenarios::experiment::BASE;
 use scenarios::run::{Options, execute};
 use scenarios::{Point, library};
 use serde::Deserialize;
@@ -191,10 +193,11 @@ fn read(path: &Path) -> Result<Summary, Trouble> {
     }
     let shown = path.display();
     let mistake = |reason: String| Trouble::Mistake(reason);
-    let bytes = fs::read(path).map_err(|error| {
-        mistake(format!(
-            "`{shown}` cannot be read: {error}: name a folder that `foretrain run` wrote, or a scenario"
-        ))
+    let bytes = fs::read(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            mistake(format!("there is no `{shown}`: name a folder that `foretrain run` wrote, or a scenario"))
+        }
+        _ => mistake(format!("`{shown}` cannot be read: {error}")),
     })?;
     let versioned: Versioned = serde_json::from_slice(&bytes).map_err(|error| {
         mistake(format!("`{shown}` is no results.json: {error}: name a folder that `foretrain run` wrote"))
@@ -301,11 +304,9 @@ impl Chosen {
         &self.summary.variants[self.index]
     }
 
-    /// Whether its variant says something.
+    /// True if the file names its variant.
     fn has_variants(&self) -> bool {
-        let run = self.run();
-        self.summary.settings.len() > 1
-            || self.summary.variants.iter().any(|other| other.variant != run.variant)
+        self.run().variant != BASE
     }
 
     fn side(&self, name: &str) -> Side<'_> {

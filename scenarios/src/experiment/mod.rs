@@ -84,7 +84,7 @@ pub struct Infeasible {
 }
 
 /// Name of the only variant of an experiment without variants.
-const BASE: &str = "base";
+pub const BASE: &str = "base";
 
 /// Reads and checks the experiment at `path`, a file or `library:NAME`, with settings `path=value`
 /// from the command line.

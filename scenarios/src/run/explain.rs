@@ -43,8 +43,10 @@ pub fn explain(
     let used = path.as_ref().map(|path| &path.links);
     let what_if =
         what_if::what_ifs(scenario, (step_s, used), (how.seed, how.jobs), progress).map_err(broken)?;
+    let other_lanes = path.as_ref().map(|path| path.others);
     let visits = path.map_or_else(Vec::new, |path| path.visits);
     Ok(Explanation {
+        other_lanes,
         schema_version: SCHEMA_VERSION,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         name: experiment.name().to_owned(),

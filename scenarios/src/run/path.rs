@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hw_models::catalogue::LinkKind;
-use reports::explanation::Visit;
+use reports::explanation::{OtherLanes, Visit};
 use sim_core::id::{FluidId, StreamId};
-use sim_core::outcome::PathStep;
+use sim_core::outcome::{PathStep, Run};
 use sim_core::program::{Activity, Op, Slot};
 use sim_core::record::{Recorder, Selection, Span};
 use sim_core::time::Time;
 use workloads::names::cause;
+use workloads::schedule::LaneKind;
 
 use super::measure::first_mark;
 use super::one::Simulation;
@@ -27,6 +28,7 @@ const HOST: &str = "host";
 pub(super) struct Path {
     pub(super) visits: Vec<Visit>,
     pub(super) links: BTreeSet<LinkKind>,
+    pub(super) others: OtherLanes,
 }
 
 /// Name of a kind of links for people.
@@ -57,7 +59,7 @@ pub(super) fn path(simulation: &Simulation<'_>) -> Result<Path, String> {
     let computing = lowered.ranks.iter().map(|ids| ids.compute);
     // Of equally long windows the first.
     let Some(longest) = computing.rev().max_by_key(|&stream| window(stream)) else {
-        return Ok(Path { visits: Vec::new(), links: BTreeSet::new() });
+        return Ok(Path { visits: Vec::new(), links: BTreeSet::new(), others: OtherLanes::default() });
     };
     let told = simulation.quiet(Some(longest))?;
     let folded = simulation.folded();
@@ -80,7 +82,26 @@ pub(super) fn path(simulation: &Simulation<'_>) -> Result<Path, String> {
         visits.add(step, of_stream.map_or(&[], Vec::as_slice), origin);
     }
     let used = run.fluids.iter().zip(&kinds).filter(|(fluid, _)| fluid.served > 0);
-    Ok(Path { links: used.filter_map(|(_, kind)| *kind).collect(), visits: visits.all })
+    let links = used.filter_map(|(_, kind)| *kind).collect();
+    Ok(Path { links, visits: visits.all, others: other_lanes(simulation, &run) })
+}
+
+/// Work of lanes beside the compute lane, mean over ranks and steps.
+fn other_lanes(simulation: &Simulation<'_>, run: &Run) -> OtherLanes {
+    let lowered = &simulation.built.lowered;
+    let sum = |cause: &str, counts: fn(LaneKind) -> bool| {
+        let position = lowered.program.causes.iter().position(|known| known == cause);
+        let streams = lowered.streams.iter().zip(&run.streams).filter(|(role, _)| counts(role.kind));
+        let spent = streams.filter_map(|(_, stream)| Some(stream.spent[position?].as_secs()));
+        let steps = f64::from(plans::steps(simulation.scenario)) * lowered.ranks.len() as f64;
+        spent.sum::<f64>() / steps
+    };
+    let collectives =
+        |kind| matches!(kind, LaneKind::Compute | LaneKind::Collective | LaneKind::Gather | LaneKind::Reduce);
+    OtherLanes {
+        collectives_s: sum(cause::COMMUNICATION, collectives),
+        host_s: sum(cause::LAUNCH, |kind| kind == LaneKind::Host),
+    }
 }
 
 /// Kinds of the links that fluids of the original platform are.

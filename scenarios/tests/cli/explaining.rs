@@ -57,6 +57,38 @@ fn words_are_explained() {
     assert_eq!(sandbox.run("explain zb-h1 --format json").json()["names"][0], "zb-h1");
 }
 
+const TRACE: &[u8] =
+    include_bytes!("../../../workloads/tests/data/traces/trace_a100_resnet_ddp_2rank_rank0.json.gz");
+
+/// A trace beside its own replay, which repeats what was recorded.
+#[test]
+fn a_recorded_step_is_laid_beside_the_simulated_one() {
+    let sandbox = Sandbox::new("explain-measured");
+    sandbox.write("trace.json.gz", TRACE);
+    sandbox.write("replay.yaml", "name: Replay\nmodel: { trace: { file: trace.json.gz } }\n");
+    let json = sandbox.run("explain replay.yaml --measured trace.json.gz --format json").json();
+    let number = |value: &serde_json::Value| value.as_f64().expect("a number");
+    let (recorded, simulated) = (number(&json["measured"]["measured_s"]), number(&json["step_time_s"]));
+    assert!((simulated / recorded - 1.0).abs() < 0.1, "{simulated} of {recorded}");
+    let parts = json["measured"]["parts"].as_array().expect("parts").clone();
+    let sum = |key: &str| -> f64 {
+        parts.iter().filter(|part| part["lane"] == "GPU").map(|part| number(&part[key])).sum()
+    };
+    assert!((sum("measured_s") - recorded).abs() < 1e-9, "parts add up");
+    assert!((sum("simulated_s") - simulated).abs() < 1e-9, "parts add up");
+    let difference = |part: &serde_json::Value| number(&part["simulated_s"]) - number(&part["measured_s"]);
+    assert!(parts.is_sorted_by(|a, b| difference(a).abs() >= difference(b).abs()), "ranked: {parts:?}");
+    let shown = sandbox.run("explain replay.yaml --measured trace.json.gz").out;
+    assert!(shown.starts_with("The simulated step is"), "{shown}");
+    assert!(shown.lines().count() <= 25, "{shown}");
+    let plan = sandbox.run("explain resnet-50-data-parallel --measured trace.json.gz --quiet").out;
+    assert!(plan.contains("exposed collectives") && plan.lines().count() <= 25, "{plan}");
+    for (file, told) in [("nowhere.json", "cannot be opened"), ("replay.yaml", "replay.yaml")] {
+        let refused = sandbox.run(&format!("explain replay.yaml --measured {file}"));
+        assert!(refused.exit == 2 && refused.err.contains(told), "{}", refused.err);
+    }
+}
+
 /// A file wins over a word of its name.
 #[test]
 fn a_file_is_no_word() {
