@@ -75,7 +75,7 @@ fn speeds(runs: [&RunSummary; 2]) -> Option<[f64; 2]> {
 /// Work of the second step over that of the first, where both are known.
 fn work(runs: [&RunSummary; 2]) -> Option<f64> {
     let [before, after] = speeds(runs)?;
-    let [first, second] = runs.map(|run| run.step_time());
+    let [first, second] = runs.map(RunSummary::step_time);
     Some(after * second? / (before * first?))
 }
 

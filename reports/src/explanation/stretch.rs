@@ -24,12 +24,8 @@ pub(super) fn stretches(path: &[Visit]) -> Vec<Stretch<'_>> {
 
 /// The visits of a path, each by itself.
 pub(super) fn visits(path: &[Visit]) -> Vec<Stretch<'_>> {
-    let of = |visits| Stretch { visits, released_by: visits_released(visits) };
-    path.chunks(1).map(of).collect()
-}
-
-fn visits_released(visits: &[Visit]) -> Option<&str> {
-    visits.first()?.released_by.as_deref()
+    let alone = path.iter().map(|visit| (std::slice::from_ref(visit), visit.released_by.as_deref()));
+    alone.map(|(visits, released_by)| Stretch { visits, released_by }).collect()
 }
 
 impl<'a> Stretch<'a> {

@@ -51,7 +51,6 @@ pub fn write(out: &mut impl Write, explanation: &Explanation, all: bool, style: 
         let named = &explanation.label;
         let heading = format!("critical path of {named}, {}: {causes}", quantity::seconds(path));
         wrapped(out, style, &heading)?;
-        writeln!(out)?;
         let rows = if explanation.measured.is_some() { BESIDE_MAX } else { STRETCHES_MAX };
         on_the_path(out, explanation, path, (all, rows, style))?;
     }

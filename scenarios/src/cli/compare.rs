@@ -107,8 +107,16 @@ pub(super) fn compare(arguments: &Arguments, printer: &Printer) -> Result<Exit, 
 }
 
 fn compared(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    if arguments.b.is_none() && arguments.set_b.is_empty() {
+        let reason = "one run is compared with nothing: name another, `:VARIANT`, or `--set-b PATH=VALUE`";
+        return Err(Trouble::Mistake(reason.to_owned()));
+    }
     let [asked_a, asked_b] = arguments.asked();
     let (a, b) = (chosen(&asked_a, arguments)?, chosen(&asked_b, arguments)?);
+    if progress::interrupted() {
+        printer.complain("interrupted before both runs had ended");
+        return Ok(Exit::Interrupted);
+    }
     let names = names([&a, &b]);
     let compared = Compared::of(&a.side(&names[0]), &b.side(&names[1]));
     match arguments.format {

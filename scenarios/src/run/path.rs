@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hw_models::catalogue::LinkKind;
 use reports::explanation::{OtherLanes, Visit};
-use sim_core::id::{FluidId, StreamId};
+use sim_core::id::{FluidId, RouteId, StreamId};
 use sim_core::outcome::{PathStep, Run};
 use sim_core::program::{Activity, Op, Slot};
 use sim_core::record::{Recorder, Selection, Span};
@@ -175,7 +175,7 @@ impl Visits<'_> {
             &folded.program.bindings[folded.program.streams[span.place.stream.index()].binding.index()];
         let slot = |slot: Slot| binding.slots[usize::from(slot)] as usize;
         let route = match span.op {
-            Op::Join { group, .. } => folded.program.groups[slot(group)].route.map(|route| route.index()),
+            Op::Join { group, .. } => folded.program.groups[slot(group)].route.map(RouteId::index),
             _ => self.activity(span).and_then(|activity| activity.route).map(slot),
         };
         let demands = route.map_or(&[][..], |route| &folded.platform.routes[route].demands);

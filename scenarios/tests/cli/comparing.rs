@@ -92,6 +92,7 @@ fn wrong_sources_are_told_with_what_to_do() {
             "compare old small.yaml",
             "compare text small.yaml",
             "compare damaged small.yaml",
+            "compare small.yaml:1f1b",
             "compare small.yaml:2f2b small.yaml",
             "compare small.yaml:1f1b small.yaml --set training.micro_batches",
         ])

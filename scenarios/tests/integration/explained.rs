@@ -100,12 +100,13 @@ fn what_a_part_brings_is_what_its_time_allows() {
     let step = pipeline.step_time_s.expect("it fits");
     let stages = of(&pipeline, "stages");
     assert!(stages.twice_s.is_some_and(|time| time >= step / 2.0 - 1e-9), "{stages:?} of {step}");
-    let megatron = of_library("megatron-22b", &[]);
+    // Nothing hides its communication: all that changes is on the path.
+    let megatron = of_library("megatron-22b", &["parallelism.overlap_tensor_reduce=false"]);
     let step = megatron.step_time_s.expect("it fits");
     let communication = megatron.critical_path_s["communication"];
     let links = of(&megatron, "NVLink");
     let saved = step - links.twice_s.expect("it fits");
-    assert!(saved > 0.2 * communication && saved <= 0.55 * communication, "{saved} of {communication}");
+    assert!(saved > 0.2 * communication && saved <= 0.5 * communication + 1e-9, "{saved} of {communication}");
     let lost = links.half_s.expect("it fits") - step;
     assert!(lost > 0.5 * communication && lost <= communication + 1e-9, "{lost} of {communication}");
     let compute = of(&megatron, "GPU compute").twice_s.expect("it fits");
