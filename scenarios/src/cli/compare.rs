@@ -176,7 +176,7 @@ fn chosen(asked: &Asked<'_>, arguments: &Arguments) -> Result<Chosen, Trouble> {
         }
         None => {
             let summary = simulated(asked, arguments)?;
-            let index = one_point(&summary, (0..summary.variants.len()).collect(), source)?;
+            let index = one_point(&summary, &(0..summary.variants.len()).collect::<Vec<_>>(), source)?;
             (summary, index)
         }
     };
@@ -268,11 +268,11 @@ fn of_results(summary: &Summary, asked: &Asked<'_>) -> Result<usize, Trouble> {
             return Err(Trouble::Mistake(format!("`{source}` has no run at {path}={value}: it has {there}")));
         }
     }
-    one_point(summary, runs, source)
+    one_point(summary, &runs, source)
 }
 
 /// The run to compare of some at one point: the fastest, or the best of a search.
-fn one_point(summary: &Summary, runs: Vec<usize>, source: &str) -> Result<usize, Trouble> {
+fn one_point(summary: &Summary, runs: &[usize], source: &str) -> Result<usize, Trouble> {
     let of = |index: &usize| &summary.variants[*index];
     let Some(&first) = runs.first() else {
         return Err(Trouble::Mistake(format!("`{source}` has no runs: run its scenario again")));
@@ -360,7 +360,7 @@ fn names(sides: [&Chosen; 2]) -> [String; 2] {
         };
         let own = sides[1].own.iter().map(setting).collect::<Vec<_>>().join(", ");
         let first = if sides[0].has_variants() { variant(sides[0]) } else { source(sides[0]) };
-        (!own.is_empty()).then(|| [first, own])
+        (!own.is_empty()).then_some([first, own])
     };
     let plain = || distinct(sides.map(variant)).filter(|_| same_source);
     plain()
