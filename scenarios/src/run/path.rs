@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hw_models::catalogue::LinkKind;
 use reports::explanation::{OtherLanes, Visit};
+use sim_core::fixed::Rate;
 use sim_core::id::{FluidId, RouteId, StreamId};
 use sim_core::outcome::{PathStep, Run};
 use sim_core::program::{Activity, Op, Slot};
@@ -75,7 +76,7 @@ pub(super) fn path(simulation: &Simulation<'_>) -> Result<Path, String> {
         spans.entry(span.place.stream).or_default().push(span);
     }
     let words = Words::new(lowered, plans::micro_batches_per_flush(simulation.scenario));
-    let mut visits = Visits { simulation, words: &words, kinds: &kinds, all: Vec::new() };
+    let mut visits = Visits { simulation, words: &words, folded: links(simulation, &kinds), all: Vec::new() };
     let origin = told.path.first().map_or(Time::ZERO, |step| step.begin);
     for step in &told.path {
         let of_stream = spans.get(&folded.streams[step.stream.index()]);
@@ -117,12 +118,24 @@ fn link_kinds(simulation: &Simulation<'_>) -> Vec<Option<LinkKind>> {
     kinds
 }
 
+/// Capacities and kinds of the links that fluids of the folded program are.
+fn links(simulation: &Simulation<'_>, kinds: &[Option<LinkKind>]) -> Vec<Option<(Rate, LinkKind)>> {
+    let folded = simulation.folded();
+    let mut links = vec![None; folded.platform.fluids.len()];
+    let original = &simulation.built.lowered.platform.fluids;
+    for ((fluid, original), kind) in folded.fluids.iter().zip(original).zip(kinds) {
+        links[fluid.index()] = kind.map(|kind| (original.capacity, kind));
+    }
+    links
+}
+
 /// Visits of a path as they are found.
 struct Visits<'a> {
     simulation: &'a Simulation<'a>,
     words: &'a Words<'a>,
-    /// By fluid of the original platform.
-    kinds: &'a [Option<LinkKind>],
+    /// By fluid of the folded program, its capacity and the kind of link that it is: of the original
+    /// fluids that stand behind one all are of a kind.
+    folded: Vec<Option<(Rate, LinkKind)>>,
     all: Vec<Visit>,
 }
 
@@ -189,15 +202,8 @@ impl Visits<'_> {
             cause::LAUNCH => return Some(HOST),
             _ => {}
         }
-        let folded = self.simulation.folded();
-        // Of the original fluids that stand behind one of the folded program, all are of a kind.
-        let kind = |fluid: FluidId| {
-            let original = folded.fluids.iter().position(|&known| known == fluid)?;
-            let capacity = self.simulation.built.lowered.platform.fluids[original].capacity;
-            Some((capacity, self.kinds[original]?))
-        };
-        let slowest = self.fluids(span?).into_iter().filter_map(kind).min_by_key(|(capacity, _)| *capacity);
-        slowest.map(|(_, kind)| link_name(kind))
+        let known = self.fluids(span?).into_iter().filter_map(|fluid| self.folded[fluid.index()]);
+        known.min_by_key(|(capacity, _)| *capacity).map(|(_, kind)| link_name(kind))
     }
 
     /// Adds time of an operation to the visit that it is part of.
