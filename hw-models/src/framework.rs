@@ -117,6 +117,47 @@ impl Issue {
 }
 
 impl Framework {
+    /// The framework on a host that is `factor` times as fast.
+    #[must_use]
+    pub fn at_speed(&self, factor: f64) -> Self {
+        let mut framework = self.clone();
+        let Self {
+            interpreter,
+            engine,
+            dispatch,
+            backward,
+            launch,
+            validate,
+            record,
+            trace,
+            enter_region,
+            node,
+            generated,
+            message,
+            build,
+            compile,
+            capture,
+            ..
+        } = &mut framework;
+        let always = [
+            interpreter,
+            engine,
+            validate,
+            record,
+            trace,
+            enter_region,
+            node,
+            message,
+            build,
+            compile,
+            capture,
+        ];
+        let classes = dispatch.values_mut().chain(backward.values_mut());
+        let costs = classes.chain(always).chain(launch.as_mut()).chain(generated.as_mut());
+        costs.for_each(|cost| cost.us /= factor);
+        framework
+    }
+
     /// Constants that hold for all operators, with their names.
     pub fn costs(&self) -> impl Iterator<Item = (&'static str, &Cost)> {
         let all = [

@@ -58,6 +58,7 @@ pub mod schema;
 #[cfg(feature = "soak")]
 pub mod soak;
 mod text;
+pub mod topics;
 #[cfg(feature = "measure")]
 pub mod validation;
 

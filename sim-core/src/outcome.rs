@@ -1,6 +1,6 @@
 //! What a run keeps: how it ended, high-water marks, time by cause, use of resources.
 
-use crate::id::{BlockId, KindId, StoreId, StreamId};
+use crate::id::{BlockId, CauseId, KindId, StoreId, StreamId};
 use crate::program::CAUSES_MAX;
 use crate::time::Time;
 
@@ -27,6 +27,8 @@ pub struct Run {
     /// Sets of activities whose shares of fluids were approximated: the fixed point of [`crate::sharing`] stopped before
     /// it had settled.
     pub unsettled: u64,
+    /// The critical path of [`crate::Options::path_of`], first to last, without gaps; empty for no stream.
+    pub path: Vec<PathStep>,
 }
 
 /// How a run ended.
@@ -115,6 +117,19 @@ pub struct StreamUse {
     /// the stream's end and adds up to `finished` exactly; with [`crate::Options::path_from`] it is cut off at the time
     /// of that mark and adds up exactly to the time between it and the stream's last mark.
     pub critical: ByCause,
+}
+
+/// A stretch of a critical path: time of one cause on one stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathStep {
+    /// The stream that spent it; of a message the one that waited for it.
+    pub stream: StreamId,
+    /// The cause.
+    pub cause: CauseId,
+    /// When it began.
+    pub begin: Time,
+    /// How long it lasted.
+    pub duration: Time,
 }
 
 /// What a store held.

@@ -212,6 +212,19 @@ pub struct PointToPointPaths {
 }
 
 impl CollectiveCatalogue {
+    /// The catalogue for NVLinks, or for PCIe, that are `factor` times as fast: what was measured over
+    /// them takes as much less.
+    #[must_use]
+    pub fn at_speed(&self, is_nvlink: bool, factor: f64) -> Self {
+        let mut catalogue = self.clone();
+        for table in &mut catalogue.tables {
+            if (table.inside == InsideLink::Pcie) != is_nvlink {
+                table.points = table.points.at_speed(factor);
+            }
+        }
+        catalogue
+    }
+
     /// Collectives among GPUs of a generation, with the tables measured on it.
     ///
     /// # Errors

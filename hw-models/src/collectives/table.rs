@@ -58,6 +58,14 @@ impl LogTable {
         1e-6 * (t0 + (t1 - t0) * share.clamp(0.0, 1.0))
     }
 
+    /// The table on links that are `factor` times as fast: the least time is no transfer and stays.
+    #[must_use]
+    pub fn at_speed(&self, factor: f64) -> Self {
+        let least = self.points.first().map_or(0.0, |point| point[1]);
+        let points = self.points.iter().map(|&[bytes, us]| [bytes, least + (us - least) / factor]);
+        Self { points: points.collect() }
+    }
+
     /// The least time (s).
     pub fn floor(&self) -> f64 {
         self.points.first().map_or(0.0, |point| point[1] * 1e-6)

@@ -95,6 +95,16 @@ pub enum OpClass {
 }
 
 impl HostCosts {
+    /// Costs of a host that issues work `factor` times as fast. Gaps on the device stay.
+    #[must_use]
+    pub fn at_speed(&self, factor: f64) -> Self {
+        let mut costs = self.clone();
+        let Self { dispatch, launch, graph_launch, graph_node, synchronise, .. } = &mut costs;
+        let others = [launch, graph_launch, graph_node, synchronise];
+        dispatch.values_mut().chain(others).for_each(|cost| cost.us /= factor);
+        costs
+    }
+
     /// Dispatch of an operator. A class without an entry costs what a broader one does, and a
     /// pointwise operator at last; nothing where none of them has one.
     pub fn dispatch(&self, class: OpClass) -> Time {

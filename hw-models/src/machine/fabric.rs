@@ -158,6 +158,14 @@ impl Side {
 }
 
 impl FabricPlan {
+    /// Makes all interfaces, and what is behind them, `factor` times as fast.
+    pub(super) fn change_ports(&mut self, factor: f64) {
+        for side in &mut self.sides {
+            side.port_nominal *= factor;
+            side.port_effective *= factor;
+        }
+    }
+
     fn new((name, fabric): (&str, &Fabric), interfaces: &[Interfaces<'_>]) -> Self {
         let nodes_per_leaf = fabric.nodes_per_leaf.unwrap_or(1).max(1);
         let mut sides: Vec<Side> = Vec::with_capacity(interfaces.len());

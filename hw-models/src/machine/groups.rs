@@ -83,6 +83,18 @@ impl Group {
 }
 
 impl Groups {
+    /// Changes the nodes of all groups.
+    pub(super) fn change_graphs(&mut self, change: impl Fn(&mut NodeGraph)) {
+        self.groups.iter_mut().for_each(|group| change(&mut group.graph));
+    }
+
+    /// Changes the entries of all GPUs.
+    pub(super) fn change_gpus(&mut self, change: impl Fn(&mut Gpu)) {
+        let of_nodes = self.groups.iter_mut().flat_map(|group| &mut group.graph.gpus);
+        let entries = of_nodes.map(|(_, gpu)| gpu);
+        entries.chain(self.kinds.iter_mut().map(|(_, gpu)| gpu)).for_each(change);
+    }
+
     /// Nodes with the same number of GPUs, each graph repeated.
     pub(super) fn new(nodes: Vec<(NodeGraph, u32)>) -> Self {
         let mut all =

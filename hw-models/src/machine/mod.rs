@@ -25,6 +25,7 @@ mod part;
 mod resources;
 mod rings;
 mod route;
+mod scaled;
 mod set;
 mod settings;
 mod spelled;
@@ -41,6 +42,7 @@ pub use part::{Constant, DirectedLink, Link, Part, PartId, PartKind};
 pub use resources::{GpuResources, MachineResources, ResourceKind};
 pub use rings::Rings;
 pub use route::{Route, RouteKind};
+pub use scaled::PartClass;
 pub use settings::{
     Cluster, Degrade, Ends, MoreNodes, PartLink, PartSettings, Parts, Settings, SingleNode, SocketMemory,
     Under,

@@ -24,6 +24,7 @@ mod sweep;
 mod time;
 mod timeline;
 mod traffic;
+mod waterfall;
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -224,7 +225,7 @@ fn table_of<'a, T: 'a>(
 }
 
 /// A table that can be sorted; titles of numbers begin with `>`.
-fn sortable(titles: &[&str], rows: &[Markup]) -> Markup {
+pub(crate) fn sortable(titles: &[&str], rows: &[Markup]) -> Markup {
     html! {
         div.wide.tall[rows.len() > ROWS_AT_ONCE] {
             table.sortable {

@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use maud::{Markup, html};
 use plotters::style::RGBAColor;
 
-use super::{Page, drives, figure, first, legend, picker, timeline as zoomed, traffic};
+use super::{Page, drives, figure, first, legend, picker, timeline as zoomed, traffic, waterfall};
 use crate::finding::verdict;
 use crate::plots::palette::of_state;
 use crate::plots::rows::{self, Bar, Segment};
@@ -130,6 +130,7 @@ pub(super) fn causes(page: &Page<'_>) -> Result<Markup, PlotError> {
         section {
             (page.heading("Where does the time go?"))
             (variants)
+            (waterfall::section(page)?)
             (by_rank(page, shown)?)
             (critical_path(page)?)
             (traffic::communication(page)?)

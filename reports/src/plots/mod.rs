@@ -19,7 +19,9 @@ pub(crate) mod parity;
 pub(crate) mod rows;
 pub(crate) mod scatter;
 pub(crate) mod timeline;
+pub(crate) mod tornado;
 pub(crate) mod trade_off;
+pub(crate) mod waterfall;
 
 use maud::{Markup, PreEscaped, html};
 use plotters::coord::Shift;

@@ -106,6 +106,9 @@ pub struct Summary {
     pub constants: Vec<ConstantOrigin>,
     /// The scenario after `extends`, `--set` and defaults, as YAML.
     pub resolved_scenario: String,
+    /// Settings of each variant by path, at the first point at which it is possible.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub settings: IndexMap<String, IndexMap<String, String>>,
 }
 
 /// An experiment that was interrupted.

@@ -371,7 +371,7 @@ fn shorten(text: &str) -> String {
 }
 
 /// The first characters of a text that has more than `most`.
-fn cut(text: &str, most: usize) -> String {
+pub(crate) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some(_) => text.chars().take(most - 1).chain(['…']).collect(),
         None => text.to_owned(),

@@ -21,7 +21,7 @@ impl Default for Style {
 impl Style {
     /// Lines of at most [`Style::width`] characters, all behind the first behind an indent, too. A
     /// word that is longer stands alone.
-    pub(super) fn wrapped(self, text: &str, indent: &str) -> Vec<String> {
+    pub(crate) fn wrapped(self, text: &str, indent: &str) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for word in unbroken(&clean(text)).split(' ').filter(|word| !word.is_empty()) {
             let word = word.replace('\u{a0}', " ");

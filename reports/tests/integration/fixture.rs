@@ -169,6 +169,7 @@ pub(crate) fn summary(name: &str, axes: &[&str], variants: Vec<RunSummary>) -> S
         constants: Vec::new(),
         resolved_scenario: "name: pipeline-schedules\nmodel:\n  profiled_pipeline:\n    stages: 8\n"
             .to_owned(),
+        settings: IndexMap::new(),
     }
 }
 

@@ -3,6 +3,7 @@
 #[cfg(feature = "measured")]
 mod calibration;
 mod cluster;
+mod compared;
 mod detailed;
 mod files;
 mod fixture;

@@ -86,6 +86,12 @@ pub(super) fn folder_name(argument: &str) -> String {
     if name.is_empty() { "scenario".to_owned() } else { name.to_owned() }
 }
 
+/// True if a scenario of this name is there: a file, one of the library, or standard input.
+pub(super) fn is_there(argument: &str) -> bool {
+    let is_named = argument.starts_with(LIBRARY) || library::get(argument).is_some();
+    argument == STDIN || is_named || Path::new(argument).exists()
+}
+
 /// What [`load`] calls the scenario that `argument` means. A file wins over the library; what looks like neither is
 /// taken for a slip in a name of the library, which is where suggestions come from.
 fn path(argument: &str) -> Result<String, Trouble> {

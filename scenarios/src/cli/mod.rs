@@ -6,7 +6,9 @@ mod bug;
 #[cfg(feature = "measure")]
 mod calibrate;
 mod check;
+mod compare;
 mod emit;
+mod explain;
 mod export;
 mod facts;
 mod files;
@@ -83,6 +85,11 @@ struct Arguments {
 enum Verb {
     /// Simulate every variant at every point, say what was found and write a report
     Run(run::Arguments),
+    /// Say what differs between two runs: settings, time by cause, memory by kind
+    Compare(compare::Arguments),
+    /// Say what decides the time of a step: its critical path, and every part twice and half as fast; or what a word
+    /// of a table means
+    Explain(explain::Arguments),
     /// Write the results of a run whose shards were simulated apart (`run --shard`)
     Merge(merge::Arguments),
     /// Say whether files are right and what running them takes, or everything that is wrong with them
@@ -201,6 +208,8 @@ fn each(
 fn perform(verb: Option<Verb>, printer: &Printer) -> Result<Exit, Trouble> {
     match verb {
         Some(Verb::Run(arguments)) => run::run(&arguments, printer),
+        Some(Verb::Compare(arguments)) => compare::compare(&arguments, printer),
+        Some(Verb::Explain(arguments)) => explain::explain(&arguments, printer),
         Some(Verb::Merge(arguments)) => merge::merge(&arguments, printer),
         Some(Verb::Check(arguments)) => check::check(&arguments, printer),
         Some(Verb::Show(arguments)) => show::show(&arguments, printer),

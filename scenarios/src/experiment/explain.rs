@@ -1,5 +1,6 @@
 //! The resolved scenario as YAML, every value with its origin.
 
+use indexmap::IndexMap;
 use serde_json::Value as Json;
 
 use super::Resolved;
@@ -21,6 +22,45 @@ pub(super) fn explain(
     sources: &Sources,
     place: Option<&dyn Fn(&str) -> String>,
 ) -> String {
+    let settings = complete(resolved, sources, place);
+    let mut writer = Writer { resolved, sources, lines: Vec::new() };
+    writer.map(&settings, &mut Vec::new());
+    let width = writer
+        .lines
+        .iter()
+        .filter(|line| !line.1.is_empty())
+        .map(|line| line.0.chars().count())
+        .max()
+        .unwrap_or(0);
+    let print = |(text, origin): &(String, String)| match origin.is_empty() {
+        true => format!("{text}\n"),
+        false => format!("{text:width$}  # {origin}\n"),
+    };
+    writer.lines.iter().map(print).collect()
+}
+
+/// Settings by path, each value on one line.
+pub(super) fn by_path(resolved: &Resolved, sources: &Sources) -> IndexMap<String, String> {
+    fn flatten(value: &Json, path: &str, all: &mut IndexMap<String, String>) {
+        match value {
+            Json::Object(inner) if !inner.is_empty() || path.is_empty() => {
+                for (key, value) in inner {
+                    let below = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    flatten(value, &below, all);
+                }
+            }
+            _ => {
+                all.insert(path.to_owned(), inline(value));
+            }
+        }
+    }
+    let mut all = IndexMap::new();
+    flatten(&complete(resolved, sources, None), "", &mut all);
+    all
+}
+
+/// The settings of a scenario, with defaults and what follows from them.
+fn complete(resolved: &Resolved, sources: &Sources, place: Option<&dyn Fn(&str) -> String>) -> Json {
     let mut settings = reports::json::value(&resolved.scenario).unwrap_or_default();
     if let (None, Some(machine)) = (place, &resolved.scenario.machine) {
         let complete = machine.complete(resolved.scenario.constants.devices());
@@ -46,20 +86,7 @@ pub(super) fn explain(
         let path = files::relative(&sources.get(node.mark.source).name, text);
         settings[TRACE[0]][TRACE[1]][TRACE[2]] = Json::from(place(&path));
     }
-    let mut writer = Writer { resolved, sources, lines: Vec::new() };
-    writer.map(&settings, &mut Vec::new());
-    let width = writer
-        .lines
-        .iter()
-        .filter(|line| !line.1.is_empty())
-        .map(|line| line.0.chars().count())
-        .max()
-        .unwrap_or(0);
-    let print = |(text, origin): &(String, String)| match origin.is_empty() {
-        true => format!("{text}\n"),
-        false => format!("{text:width$}  # {origin}\n"),
-    };
-    writer.lines.iter().map(print).collect()
+    settings
 }
 
 /// Origin of one setting.

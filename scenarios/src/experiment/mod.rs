@@ -84,7 +84,7 @@ pub struct Infeasible {
 }
 
 /// Name of the only variant of an experiment without variants.
-const BASE: &str = "base";
+pub const BASE: &str = "base";
 
 /// Reads and checks the experiment at `path`, a file or `library:NAME`, with settings `path=value`
 /// from the command line.
@@ -329,6 +329,11 @@ impl Experiment {
     /// A resolved scenario as YAML, every value with its origin in a comment.
     pub fn explain(&self, resolved: &Resolved) -> String {
         explain::explain(resolved, &self.sources, None)
+    }
+
+    /// Settings of a resolved scenario by path, each value on one line.
+    pub(crate) fn settings(&self, resolved: &Resolved) -> IndexMap<String, String> {
+        explain::by_path(resolved, &self.sources)
     }
 
     /// The same as a scenario to be kept elsewhere: hardware files are called as `place` calls

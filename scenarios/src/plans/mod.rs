@@ -26,7 +26,6 @@ use workloads::plan::{
 };
 use workloads::program::base::Base;
 
-use crate::catalogue;
 use crate::schema::{Count, FRAMEWORK, Gradients, LayersOf, Model, ProgramBase, Scenario};
 
 pub(crate) use drives::{declared_arrays, on_drives};
@@ -236,9 +235,9 @@ pub(crate) fn allocating(scenario: &Scenario, built: &Built) -> Result<Ranks, Op
 }
 
 /// The framework whose hosts issue the work.
-pub(crate) fn framework(scenario: &Scenario) -> &'static Framework {
+pub(crate) fn framework(scenario: &Scenario) -> &Framework {
     let named = scenario.software.as_ref().and_then(|software| software.framework.as_deref());
-    let all = catalogue::frameworks();
+    let all = scenario.constants.frameworks();
     // An unknown name is found by the check, which asks as well.
     named.and_then(|name| all.get(name)).unwrap_or_else(|| &all[FRAMEWORK])
 }

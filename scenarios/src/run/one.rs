@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use reports::summary::{RunSummary, Spread};
 use sim_core::fold::{Folded, fold};
+use sim_core::id::StreamId;
 use sim_core::observe::{Observer, Several, Unobserved};
 use sim_core::outcome::{End, Run};
 use sim_core::validate::ProgramError;
@@ -438,14 +439,27 @@ impl<'a> Simulation<'a> {
     /// # Errors
     /// A mistake in foretrain, in words.
     pub(super) fn observed(&self, observer: &mut dyn Observer) -> Result<Run, String> {
-        self.with_seed(self.seed, observer)
+        self.simulated((self.seed, None), observer)
     }
 
-    fn with_seed(&self, seed: u64, observer: &mut dyn Observer) -> Result<Run, String> {
+    /// Executes it unobserved, and tells the critical path of a stream where that is asked for.
+    ///
+    /// # Errors
+    /// A mistake in foretrain, in words.
+    pub(super) fn quiet(&self, path_of: Option<StreamId>) -> Result<Run, String> {
+        self.simulated((self.seed, path_of), &mut Unobserved)
+    }
+
+    fn simulated(
+        &self,
+        (seed, path_of): (u64, Option<StreamId>),
+        observer: &mut dyn Observer,
+    ) -> Result<Run, String> {
         let events_max = self.scenario.run.limit.get().saturating_mul(EVENTS_PER_ACTIVITY);
         let segments = self.scenario.run.segments == Segments::On;
         let path_from = Some(measure::first_mark(self.scenario));
-        let engine = Engine { seed, segments, events_max, path_from, ..Engine::default() };
+        let path_of = path_of.map(|stream| self.folded().streams[stream.index()]);
+        let engine = Engine { seed, segments, events_max, path_from, path_of, ..Engine::default() };
         let Folded { platform, program, start, .. } = self.folded();
         let words =
             |errors: Vec<_>| errors.iter().map(ProgramError::to_string).collect::<Vec<_>>().join("; ");
@@ -506,7 +520,7 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
         let mut paths = vec![measured.critical_path()];
         let mut by_rank = vec![measured.by_rank()];
         for further in 1..seeds {
-            let run = simulation.with_seed(seed.wrapping_add(further), &mut Unobserved)?;
+            let run = simulation.simulated((seed.wrapping_add(further), None), &mut Unobserved)?;
             let measured = Measured { run: &run, ..measured };
             times.push(measured.step_time_s());
             paths.push(measured.critical_path());

@@ -39,7 +39,9 @@ fn showing(
     let ended = runs.len();
     let interrupted =
         (ended < planned).then_some(Interrupted { ended: ended as u64, planned: planned as u64 });
-    let all = resolved(experiment, variants);
+    let resolved = resolved(experiment, variants);
+    let settings = resolved.iter().map(|(name, it)| ((*name).to_owned(), experiment.settings(it))).collect();
+    let all: Vec<(&str, Scenario)> = resolved.into_iter().map(|(name, it)| (name, it.scenario)).collect();
     let calibrated =
         all.iter().map(|(_, scenario)| scenario).find(|scenario| !scenario.calibration.is_empty());
     let known = |names: Vec<&str>| names.iter().all(|name| variants.contains(name));
@@ -70,6 +72,7 @@ fn showing(
         calibrations: calibrations(&all),
         constants: calibrated.or(shown.map(|shown| &shown.scenario)).map_or_else(Vec::new, constants),
         resolved_scenario,
+        settings,
         variants: runs,
     }
 }
@@ -122,14 +125,13 @@ fn relate(runs: &mut [RunSummary], variants: &[&str]) {
     }
 }
 
-/// The scenarios of the variants, each at the first point where it is possible.
-fn resolved<'v>(experiment: &Experiment, variants: &[&'v str]) -> Vec<(&'v str, Scenario)> {
-    let scenario = |&name: &&'v str| {
+/// The variants, each at the first point where it is possible.
+fn resolved<'v>(experiment: &Experiment, variants: &[&'v str]) -> Vec<(&'v str, Resolved)> {
+    let resolved = |&name: &&'v str| {
         let variant = experiment.variant(name);
-        let resolved = experiment.points().find_map(|point| variant.at(&point).ok())?;
-        Some((name, resolved.scenario))
+        Some((name, experiment.points().find_map(|point| variant.at(&point).ok())?))
     };
-    variants.iter().filter_map(scenario).collect()
+    variants.iter().filter_map(resolved).collect()
 }
 
 /// The first run that is possible, to show what was simulated.

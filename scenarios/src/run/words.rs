@@ -45,11 +45,16 @@ impl<'a> Words<'a> {
         (0..self.lowered.ranks.len()).find(|&rank| self.rank(rank) == name)
     }
 
-    /// A rank, or what a stream of it does besides computing.
-    pub(super) fn stream(&self, stream: sim_core::id::StreamId) -> String {
+    /// The rank that a stream is of.
+    pub(super) fn rank_of(&self, stream: StreamId) -> String {
         let role = self.lowered.streams[stream.index()];
-        let rank = role.stage as usize * ranks::replicas(self.lowered) + role.replica as usize;
-        let name = self.rank(rank);
+        self.rank(role.stage as usize * ranks::replicas(self.lowered) + role.replica as usize)
+    }
+
+    /// A rank, or what a stream of it does besides computing.
+    pub(super) fn stream(&self, stream: StreamId) -> String {
+        let role = self.lowered.streams[stream.index()];
+        let name = self.rank_of(stream);
         match role.kind {
             LaneKind::Compute => name,
             LaneKind::Link { to } => format!("messages of {name} to stage {to}"),
@@ -81,6 +86,12 @@ impl<'a> Words<'a> {
             true => block.clone(),
             false => format!("{block} of micro-batch {}", self.micro_batch(place)),
         }
+    }
+
+    /// The phase of an operation and its micro-batch; none where it is one of a whole step.
+    pub(super) fn visit(&self, place: &Place) -> (String, Option<u32>) {
+        let block = &self.lowered.program.blocks[place.block.index()].name;
+        (block.clone(), (!block.ends_with(" of step")).then(|| self.micro_batch(place)))
     }
 
     /// The micro-batch within its step.

@@ -245,11 +245,8 @@ impl<O: Watch> Engine<'_, O> {
         let departure = release.handover.departure.max(since);
         self.spend(s, cause, departure - since);
         self.spend(s, release.cause, self.state.now - departure);
-        let account = self.state.ledger.charge(
-            release.account,
-            release.cause,
-            self.state.now - release.handover.departure,
-        );
+        let flight = self.state.now - release.handover.departure;
+        let account = self.state.ledger.charge(release.account, StreamId(s), release.cause, flight);
         self.take_over(s, account, release.handover);
         self.go_on(s, departure);
     }

@@ -120,9 +120,10 @@ impl<'a, O: Watch> Engine<'a, O> {
         let since = last.departure;
         self.state.activities += 1;
         let own = self.state.now - since - lost;
-        let account = self.state.ledger.charge(account, activity.cause, own);
-        let account = self.state.ledger.charge(account, lost_cause, lost);
         let mut members = std::mem::take(&mut self.state.groups[group].arrived);
+        // The path is that of the last to arrive.
+        let account = self.state.ledger.charge(account, last.by, activity.cause, own);
+        let account = self.state.ledger.charge(account, last.by, lost_cause, lost);
         for member in members.drain(..count) {
             let skew = match *self.op_of(member) {
                 Op::Join { cause, .. } => cause,

@@ -4,8 +4,8 @@
 //! every path is recorded piece by piece: from the first time at which a stream may reach that mark to the last time at
 //! which one did. Before, sums start anew; after, they suffice.
 
-use crate::id::CauseId;
-use crate::outcome::ByCause;
+use crate::id::{CauseId, StreamId};
+use crate::outcome::{ByCause, PathStep};
 use crate::program::CAUSES_MAX;
 use crate::time::Time;
 
@@ -77,10 +77,16 @@ impl Ledger {
         }
     }
 
-    /// Adds to one cause of a share, which becomes a path of its own; gives the account to use from now on.
+    /// Adds time of a stream to one cause of a share, which becomes a path of its own; gives the account to use from now on.
     #[inline]
     #[must_use]
-    pub(super) fn charge(&mut self, account: Account, cause: CauseId, duration: Time) -> Account {
+    pub(super) fn charge(
+        &mut self,
+        account: Account,
+        stream: StreamId,
+        cause: CauseId,
+        duration: Time,
+    ) -> Account {
         if duration == Time::ZERO {
             return account;
         }
@@ -96,7 +102,7 @@ impl Ledger {
             if row.trail == NO_PIECE {
                 row.spent = [Time::ZERO; CAUSES_MAX];
             }
-            row.trail = self.trails.extend(row.trail, Piece { begin: row.until, duration, cause });
+            row.trail = self.trails.extend(row.trail, Piece { begin: row.until, duration, cause, stream });
         }
         row.spent[cause.index()] += duration;
         row.until += duration;
@@ -134,6 +140,19 @@ impl Ledger {
         spent
     }
 
+    /// The recorded steps of a path from `from` on, first to last.
+    pub(super) fn steps_from(&self, account: Account, from: Time) -> Vec<PathStep> {
+        let pieces = self.trails.pieces(self.rows[account.0 as usize].trail);
+        let step = |&Piece { begin, duration, cause, stream }: &Piece| {
+            let end = begin + duration;
+            let begin = begin.max(from);
+            (end > begin).then(|| PathStep { stream, cause, begin, duration: end - begin })
+        };
+        let mut steps: Vec<PathStep> = pieces.map_while(step).collect();
+        steps.reverse();
+        steps
+    }
+
     fn insert(&mut self, row: Row) -> Account {
         self.rows.push(row);
         self.shares.push(1);
@@ -156,12 +175,14 @@ struct Trails {
     free: Vec<u32>,
 }
 
-/// A stretch of a path with one cause.
+/// A stretch of a path with one cause, on one stream.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     begin: Time,
     duration: Time,
     cause: CauseId,
+    /// The stream that spent it.
+    stream: StreamId,
 }
 
 impl Trails {
@@ -169,7 +190,7 @@ impl Trails {
     fn extend(&mut self, last: u32, piece: Piece) -> u32 {
         if last != NO_PIECE && self.shares[last as usize] == 1 {
             let known = &mut self.pieces[last as usize];
-            if known.cause == piece.cause {
+            if known.cause == piece.cause && known.stream == piece.stream {
                 known.duration += piece.duration;
                 return last;
             }

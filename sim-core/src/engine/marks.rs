@@ -7,7 +7,7 @@
 use super::Engine;
 use crate::id::BlockId;
 use crate::observe::Watch;
-use crate::outcome::ByCause;
+use crate::outcome::{ByCause, PathStep};
 use crate::program::{Body, CAUSES_MAX, Op, Program};
 use crate::time::Time;
 
@@ -65,11 +65,27 @@ impl<O: Watch> Engine<'_, O> {
         if number == first && self.state.cut.is_made() {
             self.state.cut.latest = self.state.cut.latest.max(now);
             self.state.cut.ahead_of_it -= 1;
-            if self.state.cut.is_made() {
+            if self.state.cut.is_made() || self.inputs.options.path_of.is_some() {
                 self.state.ledger.record();
             } else {
                 self.state.ledger.record_until(self.state.cut.latest);
             }
+        }
+    }
+
+    /// The steps of the path that [`Engine::critical`] adds up, for the stream that is asked for.
+    pub(super) fn path(&mut self) -> Vec<PathStep> {
+        let Some(stream) = self.inputs.options.path_of else { return Vec::new() };
+        let Some(stream) = self.state.streams.get_mut(stream.index()) else { return Vec::new() };
+        match self.state.cut.mark {
+            None => {
+                let whole = stream.path.write(&mut self.state.ledger);
+                self.state.ledger.steps_from(whole, Time::ZERO)
+            }
+            Some(first) => match (stream.marks.get(first), stream.path_at_mark) {
+                (Some(&from), Some(path)) => self.state.ledger.steps_from(path, from),
+                _ => Vec::new(),
+            },
         }
     }
 

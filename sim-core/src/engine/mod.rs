@@ -64,11 +64,20 @@ pub struct Options {
     /// The mark, counted from 0 on every stream, at which critical paths begin; they end at the stream's last mark.
     /// `None`: from the start of the run to the stream's end.
     pub path_from: Option<u32>,
+    /// The stream whose critical path is told step by step.
+    pub path_of: Option<StreamId>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 1, segments: true, events_max: u64::MAX, time_max: Time::LAST, path_from: None }
+        Self {
+            seed: 1,
+            segments: true,
+            events_max: u64::MAX,
+            time_max: Time::LAST,
+            path_from: None,
+            path_of: None,
+        }
     }
 }
 
@@ -271,6 +280,7 @@ impl<'a, O: Watch> Engine<'a, O> {
         let end = self.state.end.take().unwrap_or(End::Completed);
         let ends = self.state.streams.iter().filter_map(|s| s.finished).max();
         let time = if end == End::Completed { ends.unwrap_or(Time::ZERO) } else { self.state.now };
+        let path = self.path();
         let critical: Vec<ByCause> = (0..self.state.streams.len()).map(|s| self.critical(s)).collect();
         let streams = self.state.streams.into_iter().zip(self.state.spent).zip(critical);
         let streams = streams.map(|((stream, spent), critical)| StreamUse {
@@ -302,6 +312,7 @@ impl<'a, O: Watch> Engine<'a, O> {
             activities: self.state.activities,
             events: self.state.events,
             unsettled: self.state.network.unsettled(),
+            path,
         }
     }
 
@@ -330,7 +341,7 @@ impl<'a, O: Watch> Engine<'a, O> {
             return account;
         }
         let cause = self.cause_at(s);
-        self.state.ledger.charge(account, cause, behind)
+        self.state.ledger.charge(account, StreamId(s), cause, behind)
     }
 
     /// What stream `by` hands over now.

@@ -1,7 +1,7 @@
 //! The critical path of a stream as it goes on: written to the ledger only when somebody asks.
 
 use super::ledger::{Account, Ledger};
-use crate::id::CauseId;
+use crate::id::{CauseId, StreamId};
 use crate::time::Time;
 
 /// Charges that wait to be written, at most.
@@ -12,14 +12,15 @@ const LATE_MAX: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct OwnPath {
     account: Account,
+    stream: StreamId,
     /// In order.
     late: Vec<(CauseId, Time)>,
 }
 
 impl OwnPath {
-    /// A path with nothing charged.
-    pub(super) fn new(ledger: &mut Ledger) -> Self {
-        Self { account: ledger.open(), late: Vec::new() }
+    /// A path of a stream with nothing charged.
+    pub(super) fn new(stream: StreamId, ledger: &mut Ledger) -> Self {
+        Self { account: ledger.open(), stream, late: Vec::new() }
     }
 
     /// Adds to one cause.
@@ -48,7 +49,7 @@ impl OwnPath {
     /// The account of the path right up to its last charge.
     pub(super) fn write(&mut self, ledger: &mut Ledger) -> Account {
         for &(cause, duration) in &self.late {
-            self.account = ledger.charge(self.account, cause, duration);
+            self.account = ledger.charge(self.account, self.stream, cause, duration);
         }
         self.late.clear();
         self.account

@@ -14,6 +14,7 @@ use super::pools::PoolState;
 use super::segments::{FluidSegments, Running};
 use super::stores::StoreState;
 use super::stream::StreamState;
+use crate::id::StreamId;
 use crate::noise::NoiseSource;
 use crate::outcome::{ByCause, End};
 use crate::program::{CAUSES_MAX, StartState};
@@ -74,15 +75,15 @@ impl State {
     pub(super) fn new(inputs: &Inputs<'_>, ahead: &Ahead) -> Self {
         let Inputs { platform, program, halts, options, .. } = inputs;
         let mut ledger = Ledger::default();
-        let declared = program.streams.iter().zip(&halts.targets);
+        let declared = (0..).map(StreamId).zip(program.streams.iter().zip(&halts.targets));
         let streams: Vec<StreamState> = declared
-            .map(|(stream, &halted)| {
+            .map(|(id, (stream, &halted))| {
                 let bound = inputs.code.bindings[stream.binding.index()];
-                StreamState::new(bound, !halted, ahead.on && !halted, &mut ledger)
+                StreamState::new((id, bound), !halted, ahead.on && !halted, &mut ledger)
             })
             .collect();
         let cut = Cut::new(options.path_from, program);
-        if ahead.on && cut.is_made() {
+        if options.path_of.is_some() || (ahead.on && cut.is_made()) {
             // Who runs ahead may be past the first mark before that is known.
             ledger.record();
         }

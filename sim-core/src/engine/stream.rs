@@ -6,7 +6,7 @@ use super::code::Bound;
 use super::counters::Release;
 use super::ledger::{Account, Ledger};
 use super::own_path::OwnPath;
-use crate::id::PoolId;
+use crate::id::{PoolId, StreamId};
 use crate::outcome::ByCause;
 use crate::time::Time;
 
@@ -57,7 +57,12 @@ pub(super) struct StreamState {
 
 impl StreamState {
     /// A stream before its first operation.
-    pub(super) fn new(bound: Bound, has_segments: bool, runs_ahead: bool, ledger: &mut Ledger) -> Self {
+    pub(super) fn new(
+        (id, bound): (StreamId, Bound),
+        has_segments: bool,
+        runs_ahead: bool,
+        ledger: &mut Ledger,
+    ) -> Self {
         Self {
             pc: 0,
             end: 0,
@@ -78,7 +83,7 @@ impl StreamState {
             flow: NOBODY,
             claim: None,
             ticket: None,
-            path: OwnPath::new(ledger),
+            path: OwnPath::new(id, ledger),
             charged: Time::ZERO,
             handovers: 0,
             drawn: 0,

@@ -29,7 +29,7 @@ mod teams;
 mod usage;
 
 use crate::id::{FluidId, StoreId, StreamId};
-use crate::outcome::{End, OutOfMemory, Place, Run, Waiting};
+use crate::outcome::{End, OutOfMemory, PathStep, Place, Run, Waiting};
 use crate::platform::Platform;
 use crate::program::{Program, StartState};
 use crate::validate::validate;
@@ -133,6 +133,7 @@ impl Folded {
             activities: run.activities,
             events: run.events,
             unsettled: run.unsettled,
+            path: run.path.iter().map(|step| PathStep { stream: original(step.stream), ..*step }).collect(),
         }
     }
 

@@ -4,7 +4,7 @@ use sim_core::fold::fold;
 use sim_core::id::{CauseId, StreamId};
 use sim_core::outcome::{ByCause, Run};
 use sim_core::platform::Platform;
-use sim_core::program::{Activity, Affine, Body, Call, Op, Program, StartState};
+use sim_core::program::{Activity, Affine, Body, CAUSES_MAX, Call, Op, Program, StartState};
 use sim_core::record::EventLog;
 use sim_core::time::Time;
 use sim_core::{Options, simulate, simulate_observed};
@@ -51,6 +51,7 @@ fn check(seed: u64, platform: &Platform, program: &Program) -> u32 {
         let start = StartState::default();
         let seen = simulate_observed(platform, program, &start, &options, &mut EventLog::default());
         assert_eq!(run.streams, seen.expect("a valid program").streams, "seed {seed}, observed");
+        elsewhere += check_steps((platform, program), first, seed, &run);
         for (stream, whole) in run.streams.iter().zip(&whole.streams) {
             assert_eq!(stream.marks, whole.marks);
             let Some(&from) = stream.marks.get(first as usize) else {
@@ -70,6 +71,29 @@ fn check(seed: u64, platform: &Platform, program: &Program) -> u32 {
         }
     }
     elsewhere
+}
+
+/// Checks that the steps of one path follow each other from its first mark to its last, and that they add up to the
+/// path by cause; gives how many are of other streams.
+fn check_steps((platform, program): (&Platform, &Program), first: u32, seed: u64, run: &Run) -> u32 {
+    let stream = StreamId(seed as u32 % run.streams.len() as u32);
+    let options = Options { path_from: Some(first), path_of: Some(stream), ..Options::default() };
+    let told = simulate(platform, program, &StartState::default(), &options).expect("a valid program");
+    assert_eq!(told.streams, run.streams, "seed {seed}: who asks changes nothing");
+    let of = &told.streams[stream.index()];
+    let Some(mut now) = of.marks.get(first as usize).copied() else {
+        assert!(told.path.is_empty(), "seed {seed}");
+        return 0;
+    };
+    let mut by_cause = [Time::ZERO; CAUSES_MAX];
+    for step in &told.path {
+        assert_eq!(step.begin, now, "seed {seed}: no gap");
+        by_cause[step.cause.index()] += step.duration;
+        now += step.duration;
+    }
+    assert_eq!(Some(&now), of.marks.last(), "seed {seed}");
+    assert_eq!(by_cause, of.critical, "seed {seed}");
+    told.path.iter().filter(|step| step.stream != stream).count() as u32
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod host;
 mod intervals;
 pub mod kineto;
 mod launches;
+mod measured;
 mod names;
 mod packed;
 pub mod recording;
@@ -27,6 +28,7 @@ mod waits;
 mod what_if;
 
 pub use hardware::{Fault, Hardware};
+pub use measured::Measured;
 pub use recording::Recording;
 pub use replay::{Replayed, replay, simulation};
 pub use traced::Traced;
