@@ -45,11 +45,6 @@ pub trait Observer {
         segment.spans().for_each(|(place, op, start, end)| self.span(place, op, start, start, end));
     }
 
-    /// A stream's wait ended at `arrival` because another one let it go: from there on its critical path is the other's.
-    fn handover(&mut self, stream: StreamId, handover: Handover, arrival: Time) {
-        let _ = (stream, handover, arrival);
-    }
-
     /// A stream adds to a counter.
     fn message(&mut self, message: &Message) {
         let _ = message;
@@ -64,17 +59,6 @@ pub trait Observer {
     fn fluid(&mut self, now: Time, fluid: FluidId, load: Rate) {
         let _ = (now, fluid, load);
     }
-}
-
-/// A stream that lets another one go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Handover {
-    /// The one that lets go.
-    pub by: StreamId,
-    /// Handovers to that one before this.
-    pub nth: u32,
-    /// When it let go.
-    pub departure: Time,
 }
 
 /// An addition to a counter.
@@ -147,10 +131,6 @@ impl Observer for Several<'_> {
 
     fn segment(&mut self, segment: &Segment<'_>) {
         self.0.iter_mut().for_each(|observer| observer.segment(segment));
-    }
-
-    fn handover(&mut self, stream: StreamId, handover: Handover, arrival: Time) {
-        self.0.iter_mut().for_each(|observer| observer.handover(stream, handover, arrival));
     }
 
     fn message(&mut self, message: &Message) {

@@ -6,10 +6,9 @@ use std::mem;
 
 use reports::summary::{DetailedLane, DetailedSpan, DetailedTimeline, PathLeg, Piece};
 use sim_core::id::{BlockId, CauseId, StreamId};
-use sim_core::observe::{Handover, Look, Observer};
-use sim_core::outcome::Place;
+use sim_core::observe::{Look, Observer};
+use sim_core::outcome::{PathStep, Place};
 use sim_core::program::Op;
-use sim_core::record::{Handovers, Leg};
 use sim_core::time::Time;
 use workloads::lower::Lowered;
 use workloads::names::cause;
@@ -33,7 +32,6 @@ pub(super) struct Detail<'a> {
     timeline: DetailedTimeline,
     /// By simulated stream, the lane that is shown of it.
     shown: Vec<Option<Shown>>,
-    handovers: Handovers,
     /// By hash of their pieces, patterns.
     known: BTreeMap<u64, u32>,
     pieces: usize,
@@ -96,7 +94,6 @@ impl<'a> Detail<'a> {
             window,
             timeline,
             shown,
-            handovers: Handovers::since(window[0]),
             known: BTreeMap::new(),
             pieces: 0,
             added: 0,
@@ -104,19 +101,23 @@ impl<'a> Detail<'a> {
         }
     }
 
-    /// The timeline, with the critical path to the end of the rank that ends last.
-    pub(super) fn finished(mut self, last: StreamId) -> DetailedTimeline {
+    /// The timeline with a critical path, of which the steps of the run are given.
+    pub(super) fn finished(mut self, path: &[PathStep]) -> DetailedTimeline {
         for stream in 0..self.shown.len() {
             self.close(stream);
         }
         let [start, end] = self.window;
-        let legs = self.handovers.path(last, end);
-        let leg = |leg: &Leg| {
-            let shown = self.shown.get(leg.stream.index())?.as_ref()?;
-            let [from, to] = [leg.from, leg.to].map(|time| time.saturating_sub(start).0);
-            Some(PathLeg { lane: shown.lane as u32, from, to })
+        let folded = &self.simulation.folded().streams;
+        let leg = |steps: &[PathStep]| {
+            let shown = self.shown.get(folded[steps[0].stream.index()].index())?.as_ref()?;
+            let last = steps.last()?;
+            let [from, to] = [steps[0].begin, last.begin + last.duration];
+            let [from, to] = [from, to].map(|time| time.clamp(start, end).saturating_sub(start).0);
+            (from < to).then_some(PathLeg { lane: shown.lane as u32, from, to })
         };
-        self.timeline.path = legs.iter().filter_map(leg).collect();
+        // Steps on one lane are one leg, whatever they are spent on.
+        let legs = path.chunk_by(|a, b| a.stream == b.stream);
+        self.timeline.path = legs.filter_map(leg).collect();
         self.timeline
     }
 
@@ -283,12 +284,6 @@ impl Observer for Detail<'_> {
             | Op::Hold { cause, .. }
             | Op::Await { cause, .. } => self.wait(stream, &place, cause, [start, ready, end]),
             _ => {}
-        }
-    }
-
-    fn handover(&mut self, stream: StreamId, handover: Handover, arrival: Time) {
-        if arrival <= self.window[1] {
-            self.handovers.handover(stream, handover, arrival);
         }
     }
 }

@@ -442,12 +442,24 @@ impl<'a> Simulation<'a> {
         self.simulated((self.seed, None), observer)
     }
 
+    /// Executes it, and tells the critical path of a stream.
+    ///
+    /// # Errors
+    /// A mistake in foretrain, in words.
+    pub(super) fn with_path(
+        &self,
+        path_of: Option<StreamId>,
+        observer: &mut dyn Observer,
+    ) -> Result<Run, String> {
+        self.simulated((self.seed, path_of), observer)
+    }
+
     /// Executes it unobserved, and tells the critical path of a stream where that is asked for.
     ///
     /// # Errors
     /// A mistake in foretrain, in words.
     pub(super) fn quiet(&self, path_of: Option<StreamId>) -> Result<Run, String> {
-        self.simulated((self.seed, path_of), &mut Unobserved)
+        self.with_path(path_of, &mut Unobserved)
     }
 
     fn simulated(

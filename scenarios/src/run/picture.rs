@@ -7,7 +7,7 @@ use reports::summary::{
     TimelineRow, TimelineSpan,
 };
 use sim_core::id::{KindId, StoreId, StreamId};
-use sim_core::observe::{Observer, Several, Unobserved};
+use sim_core::observe::{Observer, Several};
 use sim_core::outcome::Place;
 use sim_core::program::{Op, StartState};
 use sim_core::record::{Recorder, Selection, Span};
@@ -145,7 +145,7 @@ pub(super) fn draw(simulation: &Simulation<'_>, run: &mut RunSummary) -> Result<
     let fullest = fullest(run).and_then(|name| words.rank_called(name));
     let computing = |stage: usize| folded.streams[lowered.stages[stage].compute.index()];
     let stages = lowered.stages.len();
-    let whole = simulation.observed(&mut Unobserved)?;
+    let whole = simulation.quiet(None)?;
     let marks = |nth_last: usize| {
         let ranks = lowered.stages.iter().map(|ids| (&whole.streams[ids.compute.index()].marks, ids.compute));
         ranks.filter_map(move |(marks, stream)| Some((marks[marks.len().checked_sub(nth_last)?], stream)))
@@ -171,9 +171,10 @@ pub(super) fn draw(simulation: &Simulation<'_>, run: &mut RunSummary) -> Result<
         None => observers.push(&mut recorder),
     }
     observers.extend(detail.as_mut().map(|detail| detail as &mut dyn Observer));
-    simulation.observed(&mut Several(observers))?;
-    if let Some((detail, (_, last))) = detail.zip(last) {
-        let detail = detail.finished(folded.streams[last.index()]);
+    let last = last.map(|(_, stream)| stream);
+    let drawn = simulation.with_path(last, &mut Several(observers))?;
+    if let Some(detail) = detail.filter(|_| last.is_some()) {
+        let detail = detail.finished(&drawn.path);
         run.timeline = Some(match is_long {
             true => overview(detail.clone()),
             false => {

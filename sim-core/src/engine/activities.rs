@@ -130,7 +130,7 @@ impl<O: Watch> Engine<'_, O> {
         if waited > Time::ZERO {
             self.spend(s, activity.cause, waited);
             let account = self.path_of(by);
-            self.take_over(s, account, self.handover(by));
+            self.take_over(s, account);
         }
         let pool = self.slot(s, units.pool);
         let cap = self.set_claim(s, pool, held, units, activity.cap);

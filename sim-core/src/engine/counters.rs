@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::ledger::Account;
 use super::{Engine, NOBODY, Status};
 use crate::id::{CauseId, CounterId, StreamId};
-use crate::observe::{self, Handover, Watch};
+use crate::observe::{self, Watch};
 use crate::program::{Affine, Op};
 use crate::time::Time;
 
@@ -34,8 +34,8 @@ pub(super) struct Message {
 /// What a wait is charged with: the path of the sender, and how long the message took.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Release {
-    /// The sender, when it let go.
-    handover: Handover,
+    /// When the sender let go.
+    departure: Time,
     /// The sender's path at that moment.
     pub(super) account: Account,
     /// What the flight counts as.
@@ -95,7 +95,7 @@ impl<O: Watch> Engine<'_, O> {
             return true;
         }
         let account = self.state.streams[s as usize].path.share(&mut self.state.ledger);
-        let release = Release { handover: self.handover(s), account, cause };
+        let release = Release { departure: self.state.now, account, cause };
         let message = Message { arrival: self.state.now.saturating_add(flight), amount, release };
         if self.state.counters[counter].is_channel {
             self.send(counter, message);
@@ -185,7 +185,7 @@ impl<O: Watch> Engine<'_, O> {
                 self.forget_release(waiter);
                 let account = self.state.streams[s as usize].path.share(&mut self.state.ledger);
                 let cause = self.cause_at(waiter);
-                self.released(waiter, cause, Release { handover: self.handover(s), account, cause });
+                self.released(waiter, cause, Release { departure: self.state.now, account, cause });
                 self.next_round.push(waiter);
             }
             waiter = next;
@@ -242,12 +242,12 @@ impl<O: Watch> Engine<'_, O> {
     #[inline]
     pub(super) fn released(&mut self, s: u32, cause: CauseId, release: Release) {
         let since = self.state.streams[s as usize].since;
-        let departure = release.handover.departure.max(since);
+        let departure = release.departure.max(since);
         self.spend(s, cause, departure - since);
         self.spend(s, release.cause, self.state.now - departure);
-        let flight = self.state.now - release.handover.departure;
+        let flight = self.state.now - release.departure;
         let account = self.state.ledger.charge(release.account, StreamId(s), release.cause, flight);
-        self.take_over(s, account, release.handover);
+        self.take_over(s, account);
         self.go_on(s, departure);
     }
 }

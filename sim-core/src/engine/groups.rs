@@ -3,8 +3,8 @@
 use super::activities::{Owner, duration, fixed_work};
 use super::ledger::Account;
 use super::{Engine, Status};
-use crate::id::CauseId;
-use crate::observe::{Handover, Watch};
+use crate::id::{CauseId, StreamId};
+use crate::observe::Watch;
 use crate::platform::Demand;
 use crate::program::{Activity, Affine, Op};
 use crate::time::Time;
@@ -26,10 +26,10 @@ struct Common {
     members: usize,
     /// With the noise of the last arrival, in 2^-40 units.
     work: u128,
+    /// The last arrival.
+    since: Time,
     /// The path of the last to arrive.
     account: Account,
-    /// The last arrival.
-    last: Handover,
     flow: Option<u32>,
     /// When the latency ends.
     wake: Time,
@@ -61,8 +61,8 @@ impl<'a, O: Watch> Engine<'a, O> {
         let work = self.vary_work(s, activity.work);
         let account = self.state.streams[s as usize].path.share(&mut self.state.ledger);
         let wake = self.state.now.saturating_add(latency);
-        let last = self.handover(s);
-        let common = Common { activity: *activity, members, work, account, last, flow: None, wake };
+        let common =
+            Common { activity: *activity, members, work, since: self.state.now, account, flow: None, wake };
         self.state.groups[group].running = Some(common);
         if latency > Time::ZERO {
             self.state.timers.push(wake, self.group_entity(group));
@@ -97,10 +97,10 @@ impl<'a, O: Watch> Engine<'a, O> {
 
     /// The flow of a group's activity is due.
     pub(super) fn group_flow_due(&mut self, group: usize) {
-        let Some(Common { activity, last, flow: Some(flow), .. }) = self.state.groups[group].running else {
+        let Some(Common { activity, since, flow: Some(flow), .. }) = self.state.groups[group].running else {
             return;
         };
-        let elapsed = (self.state.now - last.departure).saturating_sub(activity.latency);
+        let elapsed = (self.state.now - since).saturating_sub(activity.latency);
         let route = self.inputs.program.groups[group].route;
         let (lost, cause) = match self.end_flow(flow, activity.work, route) {
             Some(fluid) => {
@@ -116,14 +116,14 @@ impl<'a, O: Watch> Engine<'a, O> {
     /// the last to arrive.
     fn finish_common(&mut self, group: usize, lost: Time, lost_cause: CauseId) {
         let running = self.state.groups[group].running.take();
-        let Some(Common { activity, members: count, account, last, .. }) = running else { return };
-        let since = last.departure;
+        let Some(Common { activity, members: count, since, account, .. }) = running else { return };
         self.state.activities += 1;
         let own = self.state.now - since - lost;
         let mut members = std::mem::take(&mut self.state.groups[group].arrived);
         // The path is that of the last to arrive.
-        let account = self.state.ledger.charge(account, last.by, activity.cause, own);
-        let account = self.state.ledger.charge(account, last.by, lost_cause, lost);
+        let last = StreamId(members[count - 1]);
+        let account = self.state.ledger.charge(account, last, activity.cause, own);
+        let account = self.state.ledger.charge(account, last, lost_cause, lost);
         for member in members.drain(..count) {
             let skew = match *self.op_of(member) {
                 Op::Join { cause, .. } => cause,
@@ -135,7 +135,7 @@ impl<'a, O: Watch> Engine<'a, O> {
                 self.spend(member, lost_cause, lost);
             }
             let share = self.state.ledger.share(account);
-            self.take_over(member, share, last);
+            self.take_over(member, share);
             self.go_on(member, since);
             self.next_round.push(member);
         }

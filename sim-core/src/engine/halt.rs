@@ -80,7 +80,7 @@ impl<O: Watch> Engine<'_, O> {
             self.spend(target, self.cause_at(target), elapsed);
         }
         let path = self.path_of(s);
-        self.take_over(target, path, self.handover(s));
+        self.take_over(target, path);
         self.give_everything_back(target);
         self.state.streams[target as usize].call = call;
         self.state.streams[target as usize].left = 0;

@@ -55,7 +55,7 @@ impl<O: Watch> Engine<'_, O> {
             self.set_cell(by, cell as usize, ticket::QUEUED);
         }
         if let Some(worker) = self.state.queues[queue].idle.pop_front() {
-            self.take_over(worker, job.account, self.handover(by));
+            self.take_over(worker, job.account);
             self.assign(worker, job);
             self.next_round.push(worker);
         } else {

@@ -28,7 +28,7 @@ mod stream;
 
 use crate::fixed::Rate;
 use crate::id::{CauseId, FluidId, StreamId};
-use crate::observe::{Curves, Handover, Look, Observer, Spans, Unobserved, Watch};
+use crate::observe::{Curves, Look, Observer, Spans, Unobserved, Watch};
 use crate::outcome::{ByCause, End, FluidUse, Limit, Run, StreamUse};
 use crate::platform::Platform;
 use crate::program::{Program, StartState};
@@ -344,29 +344,18 @@ impl<'a, O: Watch> Engine<'a, O> {
         self.state.ledger.charge(account, StreamId(s), cause, behind)
     }
 
-    /// What stream `by` hands over now.
-    #[inline]
-    fn handover(&self, by: u32) -> Handover {
-        let nth = self.state.streams[by as usize].handovers;
-        Handover { by: StreamId(by), nth, departure: self.state.now }
-    }
-
-    /// A stream's critical path is `account`, handed over by another one, from now on.
-    fn take_over(&mut self, s: u32, account: Account, handover: Handover) {
+    /// A stream's critical path is `account` from now on.
+    fn take_over(&mut self, s: u32, account: Account) {
         let stream = &mut self.state.streams[s as usize];
         stream.path.take_over(&mut self.state.ledger, account);
         stream.charged = self.state.now;
-        stream.handovers += 1;
-        if O::SPANS {
-            self.observer.observer().handover(StreamId(s), handover, self.state.now);
-        }
     }
 
     /// Ends a stream's wait since it was let go by stream `by`, and has it go on in the next round.
     fn let_go(&mut self, waiter: u32, by: u32, cause: CauseId) {
         self.spend(waiter, cause, self.state.now - self.state.streams[waiter as usize].since);
         let path = self.path_of(by);
-        self.take_over(waiter, path, self.handover(by));
+        self.take_over(waiter, path);
         self.go_on(waiter, self.state.now);
         self.next_round.push(waiter);
     }

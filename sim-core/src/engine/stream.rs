@@ -44,8 +44,6 @@ pub(super) struct StreamState {
     /// Its critical path, right up to `charged`.
     pub(super) path: OwnPath,
     pub(super) charged: Time,
-    /// Paths that it has taken over.
-    pub(super) handovers: u32,
     /// Durations drawn so far: the position in its noise.
     pub(super) drawn: u64,
     pub(super) marks: Vec<Time>,
@@ -85,7 +83,6 @@ impl StreamState {
             ticket: None,
             path: OwnPath::new(id, ledger),
             charged: Time::ZERO,
-            handovers: 0,
             drawn: 0,
             marks: Vec::new(),
             spent_at_marks: Vec::new(),

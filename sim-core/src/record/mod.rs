@@ -1,7 +1,6 @@
 //! Recording of spans and curves for chosen streams, stores, fluids and a window of time.
 
 mod messages;
-mod path;
 
 use crate::fixed::Rate;
 use crate::id::{FluidId, KindId, StoreId, StreamId};
@@ -11,7 +10,6 @@ use crate::program::Op;
 use crate::time::Time;
 
 pub use messages::{Messages, Sent};
-pub use path::{Handovers, Leg};
 
 /// What to record.
 #[derive(Clone, Debug)]
