@@ -92,7 +92,8 @@ fn mean_errors(validation: &Validation) -> Result<Markup, PlotError> {
             Bar { name, segments, note, limit: part.tolerance.mape, ..Bar::default() }
         };
         let parts = sets.iter().flat_map(|set| set.parts.iter().map(move |part| (set, part)));
-        parts.filter(|(_, part)| part.statistics.rows > 0).map(bar).collect::<Vec<_>>()
+        let is_drawn = |(_, part): &(&&SetResult, &Part)| part.statistics.rows > 0 && part.verdicts.is_none();
+        parts.filter(is_drawn).map(bar).collect::<Vec<_>>()
     };
     let (kernels, steps): (Vec<_>, Vec<_>) = validation.sets.iter().partition(|set| set.is_of_kernels());
     let question = "How far off is each set in the mean?";

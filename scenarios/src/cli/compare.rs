@@ -17,7 +17,6 @@ use scenarios::{Point, library};
 use serde::Deserialize;
 
 use super::input::{self, Changes, STDIN};
-use super::interrupt;
 use super::output::{JSON, page};
 use super::printer::Printer;
 use super::progress::Bar;
@@ -102,7 +101,6 @@ struct Chosen {
 
 /// Compares two runs.
 pub(super) fn compare(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
-    interrupt::catch();
     let problems_as = if arguments.format == Form::Json { Format::Json } else { Format::Table };
     compared(arguments, printer).or_else(|trouble| Ok(trouble.report(printer, problems_as)))
 }
@@ -114,10 +112,6 @@ fn compared(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     }
     let [asked_a, asked_b] = arguments.asked();
     let (a, b) = (chosen(&asked_a, arguments)?, chosen(&asked_b, arguments)?);
-    if interrupt::interrupted() {
-        printer.complain("interrupted before both runs had ended");
-        return Ok(Exit::Interrupted);
-    }
     let names = names([&a, &b]);
     let compared = Compared::of(&a.side(&names[0]), &b.side(&names[1]));
     match arguments.format {

@@ -13,7 +13,6 @@ use workloads::trace::{Measured, Traced, kineto, replay};
 
 use super::files;
 use super::input::{self, Changes, folder_name};
-use super::interrupt;
 use super::output::page;
 use super::printer::Printer;
 use super::progress::Bar;
@@ -65,7 +64,6 @@ pub(super) struct Arguments {
 
 /// Explains a run or a word.
 pub(super) fn explain(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
-    interrupt::catch();
     told(arguments, printer).or_else(|trouble| Ok(trouble.report(printer, arguments.format)))
 }
 
@@ -121,10 +119,6 @@ fn scenario(file: &str, arguments: &Arguments, printer: &Printer) -> Result<Exit
         jobs: arguments.jobs.map(usize::from),
     };
     let explanation = explained(&experiment, &how, &Bar::new(arguments.quiet, "what-ifs"))?;
-    if interrupt::interrupted() {
-        printer.complain("interrupted before all what-ifs were simulated");
-        return Ok(Exit::Interrupted);
-    }
     let explanation = match measured {
         None => explanation,
         Some(recorded) => explanation.beside(recorded),
