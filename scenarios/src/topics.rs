@@ -28,7 +28,8 @@ pub fn topics() -> impl Iterator<Item = Topic> {
     GLOSSARY.split("\n## ").skip(1).filter_map(section)
 }
 
-/// The topic of a word, written in any case; of `word: kind` that of the whole, else that of the word.
+/// The topic of a word, written in any case; of `word: kind` that of the whole, else that of the
+/// word.
 pub fn topic(word: &str) -> Option<Topic> {
     let named = |word: &str| {
         let word = normal(word);

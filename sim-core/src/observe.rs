@@ -32,10 +32,10 @@ pub trait Observer {
         &[]
     }
 
-    /// An operation that took or could take time (run, join, wait, acquire, hold, await) ended at `end`. Per stream in
-    /// order; `ready` is when what it waited for was under way (the last arrival of a join, the departure of a message),
-    /// else `end` of a pure wait or `start` of a run. Waits for counters that were over at once are among them where
-    /// messages are looked at.
+    /// An operation that took or could take time (run, join, wait, acquire, hold, await) ended at
+    /// `end`. Per stream in order; `ready` is when what it waited for was under way (the last
+    /// arrival of a join, the departure of a message), else `end` of a pure wait or `start` of a
+    /// run. Waits for counters that were over at once are among them where messages are looked at.
     fn span(&mut self, place: Place, op: &Op, start: Time, ready: Time, end: Time) {
         let _ = (place, op, start, ready, end);
     }

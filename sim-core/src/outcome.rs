@@ -27,7 +27,8 @@ pub struct Run {
     /// Sets of activities whose shares of fluids were approximated: the fixed point of [`crate::sharing`] stopped before
     /// it had settled.
     pub unsettled: u64,
-    /// The critical path of [`crate::Options::path_of`], first to last, without gaps; empty for no stream.
+    /// The critical path of [`crate::Options::path_of`], first to last, without gaps; empty for no
+    /// stream.
     pub path: Vec<PathStep>,
 }
 

@@ -212,8 +212,8 @@ pub struct PointToPointPaths {
 }
 
 impl CollectiveCatalogue {
-    /// The catalogue for NVLinks, or for PCIe, that are `factor` times as fast: what was measured over
-    /// them takes as much less.
+    /// The catalogue for NVLinks, or for PCIe, that are `factor` times as fast: what was measured
+    /// over them takes as much less.
     #[must_use]
     pub fn at_speed(&self, is_nvlink: bool, factor: f64) -> Self {
         let mut catalogue = self.clone();

@@ -1,6 +1,7 @@
 //! Two runs side by side: time by cause, memory by kind, other figures and settings.
 //!
-//! Rows of causes are a waterfall from one step to the other: their differences add up to that of the steps.
+//! Rows of causes are a waterfall from one step to the other: their differences add up to that of
+//! the steps.
 
 mod markdown;
 mod row;

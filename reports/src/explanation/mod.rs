@@ -1,4 +1,5 @@
-//! A run explained: the critical path of its step in order, exposed time by cause, and what faster parts would bring.
+//! A run explained: the critical path of its step in order, exposed time by cause, and what faster
+//! parts would bring.
 
 mod beside;
 mod page;

@@ -1,7 +1,8 @@
 //! The colours, in sets that share none, so that a colour says what kind of thing it stands for:
 //! Okabe and Ito's eight for causes of time, Tol's muted ones for variants, Tol's light ones for
-//! kinds of bytes (Tol 2021, "Colour Schemes"), and four neutral ones. People with any colour vision
-//! tell those of a set apart. The same category has the same colour in every chart of a page.
+//! kinds of bytes (Tol 2021, "Colour Schemes"), and four neutral ones. People with any colour
+//! vision tell those of a set apart. The same category has the same colour in every chart of a
+//! page.
 
 use indexmap::IndexMap;
 use plotters::style::{Color, RGBAColor, RGBColor};

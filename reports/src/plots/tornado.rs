@@ -1,4 +1,5 @@
-//! A tornado: of each row, what a step takes with a faster and with a slower part, about the step as it is.
+//! A tornado: of each row, what a step takes with a faster and with a slower part, about the step
+//! as it is.
 
 use maud::Markup;
 use plotters::prelude::*;

@@ -1,4 +1,5 @@
-//! Timelines that open: visits of micro-batches, and within them operators, of every lane of a step.
+//! Timelines that open: visits of micro-batches, and within them operators, of every lane of a
+//! step.
 
 use std::mem;
 
@@ -83,8 +84,9 @@ impl DetailedTimeline {
         self.count_of(|_| true)
     }
 
-    /// Joins neighbours too short to be told apart, more and more, until there are at most `most` spans or one a lane;
-    /// gives how long each is then at least. Lanes beside those that compute are joined first, to a quarter of them.
+    /// Joins neighbours too short to be told apart, more and more, until there are at most `most`
+    /// spans or one a lane; gives how long each is then at least. Lanes beside those that compute
+    /// are joined first, to a quarter of them.
     pub fn join_until(&mut self, most: usize) -> u64 {
         let beside = |lane: &&DetailedLane| !lane.is_main;
         let mut shortest = 0;
@@ -104,7 +106,8 @@ impl DetailedTimeline {
         self.lanes.iter().filter(lanes).map(|lane| lane.spans.len()).sum()
     }
 
-    /// Leaves at most `most` legs on the critical path: those that last, as long as all can be seen.
+    /// Leaves at most `most` legs on the critical path: those that last, as long as all can be
+    /// seen.
     pub fn join_path(&mut self, most: usize) {
         let mut shortest = 0;
         while self.path.len() > most && shortest < self.end {
@@ -156,8 +159,8 @@ const fn longer(shortest: u64, step: u64) -> u64 {
 }
 
 impl DetailedLane {
-    /// Joins neighbours until each joint lasts at least `shortest`; it has the state and the name that most of it has.
-    /// Gaps that are as long stay.
+    /// Joins neighbours until each joint lasts at least `shortest`; it has the state and the name
+    /// that most of it has. Gaps that are as long stay.
     fn join(&mut self, shortest: u64) {
         let mut joined: Vec<DetailedSpan> = Vec::new();
         // The longest of the spans of the last joint.

@@ -238,7 +238,8 @@ pub struct RunSummary {
     /// That step with every lane and operator. `None`: `timeline` has all there is.
     #[serde(skip)]
     pub detail: Option<DetailedTimeline>,
-    /// Why it has neither timeline nor memory curve, if that is because it is too long: "more than 100000000 activities".
+    /// Why it has neither timeline nor memory curve, if that is because it is too long: "more than
+    /// 100000000 activities".
     #[serde(skip)]
     pub not_drawn: Option<String>,
     /// Memory over time of the devices worth looking at (the fullest), drawn in the report only.

@@ -1,9 +1,11 @@
-//! Traces for viewers: tracks of slices within slices, arrows between them, and counters, written as they happen.
+//! Traces for viewers: tracks of slices within slices, arrows between them, and counters, written
+//! as they happen.
 //!
 //! - [`Perfetto`]: TrackEvent protobuf of <https://ui.perfetto.dev>, of any length.
 //! - [`Chrome`]: trace-event JSON, which more tools read, for small runs.
 //!
-//! Times are picoseconds. Perfetto resolves nanoseconds, to which begins and ends are rounded; JSON keeps all digits.
+//! Times are picoseconds. Perfetto resolves nanoseconds, to which begins and ends are rounded; JSON
+//! keeps all digits.
 
 mod chrome;
 mod perfetto;

@@ -78,7 +78,8 @@ pub struct Part {
     pub tolerance: Tolerance,
     /// Whether they are within it.
     pub passed: bool,
-    /// Mean error when it was committed last. `None`: nothing is committed of it, as of measurements of one's own.
+    /// Mean error when it was committed last. `None`: nothing is committed of it, as of
+    /// measurements of one's own.
     pub committed: Option<f64>,
     /// The error of the first run, mean or median as the tolerance is, where constants were looked for after it.
     pub first_reading: Option<f64>,

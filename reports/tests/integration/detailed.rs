@@ -7,7 +7,8 @@ use reports::summary::{
 
 use crate::fixture::{bare, summary};
 
-/// Visits of 10 us each, of two kinds, with pieces, and a path that goes to and fro between two lanes.
+/// Visits of 10 us each, of two kinds, with pieces, and a path that goes to and fro between two
+/// lanes.
 fn timeline(visits: u64) -> DetailedTimeline {
     let mut detail = DetailedTimeline { end: visits * 10_000_000, ..DetailedTimeline::default() };
     let [compute, forward, backward, gemm] =

@@ -5,7 +5,8 @@ use reports::trace::proto::{EventType, Trace, TrackEvent, Value};
 use reports::trace::{Chrome, Detail, Perfetto, Slice, Tracer, Unit};
 use serde_json::Value as Json;
 
-/// Two ranks: the first works within a visit and sends to the second; then the memory of the first shrinks.
+/// Two ranks: the first works within a visit and sends to the second; then the memory of the first
+/// shrinks.
 fn write(tracer: &mut dyn Tracer) {
     let [visit, work, sent, bytes] =
         ["visit", "work", "send", "bytes \"<of>\""].map(|text| tracer.word(text));

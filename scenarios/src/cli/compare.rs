@@ -39,7 +39,8 @@ Examples:
 A and B are folders that `foretrain run` wrote, scenario files, or names of library scenarios; scenarios are simulated. \
 `:VARIANT` behind them chooses a variant; without it the fastest is taken.")]
 pub(super) struct Arguments {
-    /// First run: a folder of results, a scenario file or name, each with `:VARIANT` if it has several
+    /// First run: a folder of results, a scenario file or name, each with `:VARIANT` if it has
+    /// several
     #[arg(value_name = "A")]
     a: String,
     /// Second run, or `:VARIANT` for another variant of the first; the first's source if not given

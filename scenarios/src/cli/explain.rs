@@ -1,4 +1,5 @@
-//! `foretrain explain`: what a step waits for and what faster parts would bring, or a word of a table.
+//! `foretrain explain`: what a step waits for and what faster parts would bring, or a word of a
+//! table.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -28,14 +29,14 @@ Examples:
 
 What is a file or a scenario of the library is one; anything else is a word to explain.")]
 pub(super) struct Arguments {
-    /// A scenario file, the name of a library scenario, `-` for standard input, or a word of a table (`skew`,
-    /// `pipeline bubble`)
+    /// A scenario file, the name of a library scenario, `-` for standard input, or a word of a
+    /// table (`skew`, `pipeline bubble`)
     #[arg(value_name = "FILE|NAME|WORD", required = true)]
     of: Vec<String>,
     #[command(flatten)]
     changes: Changes,
-    /// The variant; the first that fits if not given. Of a sweep the first point that is possible is explained: `--set`
-    /// chooses another
+    /// The variant; the first that fits if not given. Of a sweep the first point that is possible
+    /// is explained: `--set` chooses another
     #[arg(long, value_name = "NAME")]
     variant: Option<String>,
     /// The root of all randomness
@@ -44,8 +45,8 @@ pub(super) struct Arguments {
     /// Simulations at a time; as many as there are processors if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// A trace of PyTorch's profiler (`torch.profiler` with `export_chrome_trace`), whose step is laid beside
-    /// the simulated one
+    /// A trace of PyTorch's profiler (`torch.profiler` with `export_chrome_trace`), whose step is
+    /// laid beside the simulated one
     #[arg(long, value_name = "TRACE")]
     measured: Option<PathBuf>,
     /// A folder for `explain-NAME.html`, with a tornado plot of the what-ifs

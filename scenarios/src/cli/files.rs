@@ -30,7 +30,8 @@ pub(super) fn put(folder: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, Tr
     Ok(path)
 }
 
-/// Opens a file that another one names, which a pipe or a device is not: reading those may never end.
+/// Opens a file that another one names, which a pipe or a device is not: reading those may never
+/// end.
 pub(super) fn open_regular(path: &str) -> io::Result<File> {
     let kind = fs::metadata(path)?.file_type();
     match kind.is_file() || kind.is_dir() {

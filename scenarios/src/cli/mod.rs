@@ -87,8 +87,8 @@ enum Verb {
     Run(run::Arguments),
     /// Say what differs between two runs: settings, time by cause, memory by kind
     Compare(compare::Arguments),
-    /// Say what decides the time of a step: its critical path, and every part twice and half as fast; or what a word
-    /// of a table means
+    /// Say what decides the time of a step: its critical path, and every part twice and half as
+    /// fast; or what a word of a table means
     Explain(explain::Arguments),
     /// Write the results of a run whose shards were simulated apart (`run --shard`)
     Merge(merge::Arguments),

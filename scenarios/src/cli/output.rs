@@ -31,7 +31,8 @@ pub(super) struct Staging {
     staged: PathBuf,
     /// Where the old results wait until the new ones are in place.
     replaced: PathBuf,
-    /// The staged folder, locked for as long as this process may fill it. `None`: locks are not to be had here.
+    /// The staged folder, locked for as long as this process may fill it. `None`: locks are not to
+    /// be had here.
     _lock: Option<File>,
 }
 

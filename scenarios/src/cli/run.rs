@@ -47,8 +47,8 @@ pub(super) struct Arguments {
     /// Shards that it runs; 16, or as many as there are runs, if not given
     #[arg(long, value_name = "N", requires = "emit", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SHARDS)))]
     shards: Option<u32>,
-    /// Write the run of one variant, of a sweep or a search the best, for a viewer of timelines: a `.pftrace` for
-    /// https://ui.perfetto.dev, or a `.json` for those that read Chrome's traces
+    /// Write the run of one variant, of a sweep or a search the best, for a viewer of timelines: a
+    /// `.pftrace` for https://ui.perfetto.dev, or a `.json` for those that read Chrome's traces
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "shard", "emit"], value_parser = TraceFile::parser())]
     trace: Option<TraceFile>,
 }
@@ -132,7 +132,8 @@ impl Arguments {
     }
 }
 
-/// Simulates an experiment but for what a journal knows, and writes its results, of one run its trace.
+/// Simulates an experiment but for what a journal knows, and writes its results, of one run its
+/// trace.
 pub(super) fn simulate(
     experiment: &Experiment,
     options: &Options,

@@ -155,8 +155,8 @@ fn parse(path: &str, bytes: Vec<u8>, sources: &mut Sources, problems: &mut Vec<P
     }
 }
 
-/// A file that another one names. One that is no scenario may hold what is nobody's business here: no
-/// line of it is quoted.
+/// A file that another one names. One that is no scenario may hold what is nobody's business here:
+/// no line of it is quoted.
 fn parse_named(
     path: &str,
     bytes: Vec<u8>,

@@ -1,5 +1,5 @@
-//! Every lane of the last step, visit by visit with its operators, and the critical path: collected while the program
-//! runs, in bounded memory.
+//! Every lane of the last step, visit by visit with its operators, and the critical path: collected
+//! while the program runs, in bounded memory.
 
 use std::collections::BTreeMap;
 use std::mem;

@@ -133,8 +133,8 @@ fn links(simulation: &Simulation<'_>, kinds: &[Option<LinkKind>]) -> Vec<Option<
 struct Visits<'a> {
     simulation: &'a Simulation<'a>,
     words: &'a Words<'a>,
-    /// By fluid of the folded program, its capacity and the kind of link that it is: of the original
-    /// fluids that stand behind one all are of a kind.
+    /// By fluid of the folded program, its capacity and the kind of link that it is: of the
+    /// original fluids that stand behind one all are of a kind.
     folded: Vec<Option<(Rate, LinkKind)>>,
     all: Vec<Visit>,
 }

@@ -14,7 +14,8 @@ use super::{
 pub struct Parallelism {
     /// Ranks that share each layer of a transformer.
     pub tensor: Option<Count<1, 131_072>>,
-    /// Whether norms and residuals are split over the tensor ranks along the sequence; `auto`: where there are several.
+    /// Whether norms and residuals are split over the tensor ranks along the sequence; `auto`:
+    /// where there are several.
     pub sequence_parallel: Option<SequenceParallel>,
     /// Pipeline stages; of a profiled pipeline its number of stages when absent.
     pub pipeline: Option<Stages>,

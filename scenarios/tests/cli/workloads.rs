@@ -27,7 +27,10 @@ fn sandbox(name: &str) -> Sandbox {
 #[test]
 fn what_a_gpu_did_is_judged_anywhere() {
     let sandbox = sandbox("workloads-recorded");
-    assert_session!("workloads", sandbox.session(&["validate --recorded on-device.jsonl --quiet"]));
+    assert_session!(
+        "workloads",
+        sandbox.session(&["validate --recorded on-device.jsonl --quiet --all --strict"])
+    );
     let json = sandbox.run("validate --recorded on-device.jsonl --quiet --format json steps").json();
     let parts = json["sets"][0]["parts"].as_array().unwrap().clone();
     let part = |name: &str| parts.iter().find(|part| part["name"] == name).unwrap().clone();
@@ -78,8 +81,8 @@ fn a_gpu_is_asked_row_by_row_and_what_it_did_is_kept_and_judged() {
     let sandbox = Sandbox::new("workloads-made-up");
     sandbox.write("gpu", MADE_UP);
     std::fs::set_permissions(sandbox.path("gpu"), PermissionsExt::from_mode(0o755)).unwrap();
-    let answer =
-        sandbox.run("validate --on-device --python ./gpu --quiet pipelines memory --quick --format json");
+    let answer = sandbox
+        .run("validate --on-device --python ./gpu --quiet pipelines memory --quick --strict --format json");
     assert_eq!(answer.exit, 1, "{}", answer.err);
     let judged = answer.json();
     let of =

@@ -108,7 +108,8 @@ variants: { plain: {}, split: { parallelism: { schedule: zb-h1 } }, small: { tra
     assert!(lifted("plain") < activities);
 }
 
-/// A long run is drawn from what is kept of it: fewer boxes, the same step, and the peak of its memory.
+/// A long run is drawn from what is kept of it: fewer boxes, the same step, and the peak of its
+/// memory.
 #[test]
 fn a_long_run_is_drawn_as_well() {
     let pipeline = experiment(

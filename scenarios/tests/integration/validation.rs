@@ -66,8 +66,8 @@ fn how_far_steps_are_off_follows_from_their_sets() {
     }
 }
 
-/// `validate` ends with 1 where errors are worse than these. `FORETRAIN_UPDATE=1 cargo test --release -p scenarios
-/// errors_are_as_committed` renews them.
+/// `validate` ends with 1 where errors are worse than these. `FORETRAIN_UPDATE=1 cargo test
+/// --release -p scenarios errors_are_as_committed` renews them.
 #[test]
 fn errors_are_as_committed() {
     if std::env::var_os("FORETRAIN_UPDATE").is_some() {

@@ -77,7 +77,8 @@ impl Ledger {
         }
     }
 
-    /// Adds time of a stream to one cause of a share, which becomes a path of its own; gives the account to use from now on.
+    /// Adds time of a stream to one cause of a share, which becomes a path of its own; gives the
+    /// account to use from now on.
     #[inline]
     #[must_use]
     pub(super) fn charge(

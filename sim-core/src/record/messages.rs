@@ -8,10 +8,12 @@ use crate::outcome::Place;
 use crate::program::{Body, Op, Program, StartState};
 use crate::time::Time;
 
-/// Messages of a counter that are remembered after their arrival: receivers are not that far behind.
+/// Messages of a counter that are remembered after their arrival: receivers are not that far
+/// behind.
 const ARRIVED_MAX: usize = 1 << 16;
 
-/// Matches waits for counters with the messages that end them. An observer hands both on to it, in their order.
+/// Matches waits for counters with the messages that end them. An observer hands both on to it, in
+/// their order.
 #[derive(Clone, Debug)]
 pub struct Messages<'a> {
     program: &'a Program,
@@ -54,8 +56,8 @@ impl<'a> Messages<'a> {
         under_way.insert(under_way.len() - behind, *message);
     }
 
-    /// The message that ends a wait for a counter, which was over at `end`. `None`: another operation, or the counter
-    /// was there from the start.
+    /// The message that ends a wait for a counter, which was over at `end`. `None`: another
+    /// operation, or the counter was there from the start.
     pub fn received(&mut self, place: &Place, op: &Op, end: Time) -> Option<Sent> {
         let (counter, threshold) = self.awaited(place, op)?;
         let counted = &mut self.counters[counter.index()];

@@ -73,8 +73,8 @@ fn check(seed: u64, platform: &Platform, program: &Program) -> u32 {
     elsewhere
 }
 
-/// Checks that the steps of one path follow each other from its first mark to its last, and that they add up to the
-/// path by cause; gives how many are of other streams.
+/// Checks that the steps of one path follow each other from its first mark to its last, and that
+/// they add up to the path by cause; gives how many are of other streams.
 fn check_steps((platform, program): (&Platform, &Program), first: u32, seed: u64, run: &Run) -> u32 {
     let stream = StreamId(seed as u32 % run.streams.len() as u32);
     let options = Options { path_from: Some(first), path_of: Some(stream), ..Options::default() };

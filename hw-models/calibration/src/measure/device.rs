@@ -11,6 +11,11 @@ pub trait Device {
     /// What it is.
     fn identity(&self) -> Identity;
 
+    /// The day of measurements that were made before. `None`: they are made now.
+    fn measured_on(&self) -> Option<&str> {
+        None
+    }
+
     /// What measuring it needs, and whether it is there.
     fn capabilities(&self) -> Vec<Capability>;
 

@@ -30,6 +30,10 @@ impl Device for Recorded {
         self.heading.device.clone()
     }
 
+    fn measured_on(&self) -> Option<&str> {
+        Some(&self.heading.date)
+    }
+
     fn capabilities(&self) -> Vec<Capability> {
         let found = Found::Present(format!("{} of {}", self.records.len(), self.heading.date));
         vec![Capability { name: "records", purpose: "all probes", found, required: true }]

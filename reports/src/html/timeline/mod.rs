@@ -1,5 +1,5 @@
-//! The timeline that can be zoomed: data of runs for a script that draws them on a canvas, with as many spans as a page
-//! may hold.
+//! The timeline that can be zoomed: data of runs for a script that draws them on a canvas, with as
+//! many spans as a page may hold.
 
 use std::fmt::Write;
 
@@ -21,7 +21,8 @@ const SCRIPTS: [&str; 2] = [include_str!("d3.min.js"), include_str!("timeline.js
 /// The style sheet of the timeline.
 const STYLE: &str = include_str!("timeline.css");
 
-/// The timeline of some runs, of which the one numbered `first` is shown first; without scripts nothing.
+/// The timeline of some runs, of which the one numbered `first` is shown first; without scripts
+/// nothing.
 pub(super) fn zoomable(runs: &[(String, &RunSummary)], first: usize) -> Markup {
     let [spans, pieces, legs] = [SPANS_MAX, PIECES_MAX, LEGS_MAX].map(|most| most / runs.len().max(1));
     let mut colours = Map::new();
@@ -49,8 +50,8 @@ pub(super) fn zoomable(runs: &[(String, &RunSummary)], first: usize) -> Markup {
     }
 }
 
-/// A run for the script. Spans are flat lists of numbers: of each the distance from the one before, its length, state,
-/// name, pattern plus one, and for how many it stands.
+/// A run for the script. Spans are flat lists of numbers: of each the distance from the one before,
+/// its length, state, name, pattern plus one, and for how many it stands.
 fn described(name: &str, detail: &DetailedTimeline, joined: u64, colours: &mut Map<String, Value>) -> Value {
     let tick = detail.end.div_ceil(TICKS).max(1);
     let at = |time: u64| time / tick;

@@ -146,7 +146,7 @@ pub(super) fn measure(target: &Target, arguments: &Arguments, printer: &Printer)
     let heading = Heading {
         foretrain: VERSION.to_owned(),
         device: device.identity(),
-        date: today(),
+        date: device.measured_on().map_or_else(today, str::to_owned),
         suite: suite.probes.iter().map(|probe| probe.name.clone()).collect(),
         seed: SEED,
     };

@@ -61,7 +61,8 @@ pub(super) struct Arguments {
     /// Print everything, not what fits on a screen
     #[arg(long)]
     all: bool,
-    /// End with exit code 1 if errors are beyond what is to be reached, not only if they are worse than committed
+    /// End with exit code 1 if errors are beyond what is to be reached, not only if they are worse
+    /// than committed
     #[arg(long)]
     strict: bool,
     /// Show no progress

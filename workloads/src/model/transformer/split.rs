@@ -90,8 +90,8 @@ impl Split {
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
 
-    /// Most tensor ranks, no more than these, that come out even with a model, its sequences and the
-    /// GPUs of a machine.
+    /// Most tensor ranks, no more than these, that come out even with a model, its sequences and
+    /// the GPUs of a machine.
     pub fn fewer_tensor_ranks(&self, model: &Transformer, sequence: u32, gpus: u32) -> u32 {
         let shared = self.shared(model, sequence);
         let is_even =
@@ -122,7 +122,8 @@ impl Split {
             found.push(Diagnostic::sentence("tensor", problem));
             return;
         }
-        // Where the heads cannot be split, those of keys and values, of which they are a multiple, cannot either.
+        // Where the heads cannot be split, those of keys and values, of which they are a multiple,
+        // cannot either.
         let heads = model.heads.is_multiple_of(t);
         let is_told = |what: &str| heads || what != KV_HEADS;
         let uneven = shared.iter().filter(|(what, count)| !count.is_multiple_of(t) && is_told(what));
