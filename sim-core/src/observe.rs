@@ -68,7 +68,7 @@ pub struct Message {
     pub counter: CounterId,
     /// The amount.
     pub amount: u32,
-    /// Who sends it.
+    /// The sender.
     pub by: StreamId,
     /// When it does.
     pub departure: Time,

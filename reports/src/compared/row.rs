@@ -5,7 +5,7 @@ use serde::ser::SerializeStruct;
 
 use crate::quantity;
 
-/// What a figure counts.
+/// Kinds of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Time.

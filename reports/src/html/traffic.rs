@@ -173,7 +173,7 @@ pub(super) fn resources(page: &Page<'_>, best: &RunSummary) -> Result<Markup, Pl
     })
 }
 
-/// What a step waits for most, by how busy links and memories are and by its critical path.
+/// The cause that decides a step, by how busy links and memories are and by its critical path.
 fn decides(run: &RunSummary) -> Option<String> {
     let of_links = run.links.iter().map(|link| (&link.name, link.utilisation));
     let others = run.resources.iter().filter_map(|one| Some((&one.name, one.utilisation?)));

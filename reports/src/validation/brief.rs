@@ -1,4 +1,4 @@
-//! What `validate` found on one screen: a row for each set of steps, one for all of kernels, the
+//! Findings of `validate` on one screen: a row for each set of steps, one for all of kernels, the
 //! parts that are farthest beyond what is to be reached, intervals and regret.
 
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ const NAMED_MAX: usize = 6;
 /// Writes at most 40 lines for people.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn write(out: &mut impl Write, validation: &Validation, style: Style) -> io::Result<()> {
     let (kernels, steps): (Vec<_>, Vec<_>) = validation.sets.iter().partition(|set| set.is_of_kernels());
     // A few sets that were asked for are told one by one.

@@ -225,7 +225,7 @@ impl Validation {
         self.parts().all(|(_, part)| part.passed)
     }
 
-    /// Whether no part is worse than it was when it was committed.
+    /// True if no part is worse than it was when it was committed.
     pub fn is_as_committed(&self) -> bool {
         !self.parts().any(|(_, part)| part.is_worse())
     }

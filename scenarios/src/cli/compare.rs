@@ -57,7 +57,7 @@ pub(super) struct Arguments {
     /// The root of all randomness of what is simulated
     #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
-    /// What is printed
+    /// Form of the answer
     #[arg(long, value_enum, default_value_t = Form::Table)]
     format: Form,
     /// Print everything, not what fits on a screen
@@ -86,7 +86,7 @@ struct Asked<'a> {
     source: &'a str,
     variant: Option<&'a str>,
     set: Vec<String>,
-    /// Those of `set` that the other run does not have.
+    /// Settings that the other run does not have.
     own: &'a [String],
 }
 

@@ -52,7 +52,7 @@ pub(super) struct Arguments {
     /// A folder for `explain-NAME.html`, with a tornado plot of the what-ifs
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// What is printed
+    /// Form of the answer
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
     /// Print everything, not what fits on a screen

@@ -34,7 +34,7 @@ pub(super) fn catch() {
     let _ = ctrlc::set_handler(handler);
 }
 
-/// Whether there was an interrupt.
+/// True once there was an interrupt.
 pub(super) fn interrupted() -> bool {
     FIRST.get().is_some()
 }

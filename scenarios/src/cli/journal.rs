@@ -233,7 +233,7 @@ impl Journal {
     }
 }
 
-/// What a journal has, to which nothing is added any more.
+/// A journal to which nothing is added any more.
 impl run::Journal for Content {
     fn known(&self, key: Key) -> Option<Outcome> {
         let line = self.known.get(&key.to_string())?;

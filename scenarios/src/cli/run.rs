@@ -154,7 +154,7 @@ pub(super) fn simulate(
     answer.give(&summary, journal)
 }
 
-/// What is done with the results of an experiment.
+/// Results of an experiment on their way to its folder and to people.
 struct Answer<'a> {
     experiment: &'a Experiment,
     options: &'a Options,

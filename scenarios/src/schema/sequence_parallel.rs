@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
 use serde::ser::{Serialize, Serializer};
 
-/// Whether norms and residuals are split over the tensor ranks along the sequence.
+/// A split of norms and residuals along the sequence, over the tensor ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SequenceParallel {
     /// They are.
@@ -22,7 +22,7 @@ pub enum SequenceParallel {
 const AUTO: &str = "auto";
 
 impl SequenceParallel {
-    /// What it is for so many tensor ranks: on or off.
+    /// On or off, for a number of tensor ranks.
     pub(crate) fn of_ranks(self, tensor: u64) -> Self {
         match self {
             Self::Auto if tensor > 1 => Self::On,

@@ -113,7 +113,7 @@ fn trimmed<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     lines.map(str::trim_end).filter(|line| !line.is_empty()).collect()
 }
 
-/// Whether a line is one that slow machines print meanwhile.
+/// True for a line that slow machines print meanwhile.
 fn is_progress(line: &str) -> bool {
     line.starts_with(|first: char| first.is_ascii_digit())
         && line.contains(" of ")

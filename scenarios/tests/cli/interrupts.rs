@@ -49,7 +49,7 @@ fn a_single_long_run_ends_with_an_interrupt() {
     assert!(sandbox.names("out").is_empty());
 }
 
-/// What had ended is in the results, and the next run goes on with it.
+/// Runs that had ended are in the results, and the next run goes on with it.
 #[cfg(unix)]
 #[test]
 fn runs_that_had_ended_are_kept_while_another_takes_long() {

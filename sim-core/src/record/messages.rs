@@ -31,7 +31,7 @@ pub struct Sent {
 
 #[derive(Clone, Debug, Default)]
 struct Counted {
-    /// What has arrived.
+    /// The sum of amounts that have arrived.
     value: u64,
     /// By arrival; of equal ones as they were sent.
     under_way: VecDeque<Message>,

@@ -36,12 +36,12 @@ pub struct LaneArrow {
     pub arrival: Time,
 }
 
-/// What a lane does, or what lets it.
+/// A moment of a lane: its work, or the end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneEvent<'a> {
     /// A stretch of time.
     Span(LaneSpan<'a>),
-    /// What ends its wait, before the span that follows.
+    /// The end of its wait, before the span that follows.
     Arrow(LaneArrow),
 }
 

@@ -99,7 +99,7 @@ impl Split {
         (2..=self.tensor.min(gpus)).rev().find(is_even).unwrap_or(1)
     }
 
-    /// What tensor ranks share, and how much of it there is.
+    /// Parts of the model that tensor ranks share, and how much of each there is.
     fn shared(&self, model: &Transformer, sequence: u32) -> Vec<(&'static str, u32)> {
         let mut shared = vec![
             ("heads", model.heads),
