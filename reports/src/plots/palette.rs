@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn sets_share_no_colour() {
         let causes = [BLUE, SKY, GREEN, YELLOW, ORANGE, VERMILLION, PURPLE, GREY];
-        let all: Vec<_> = causes.iter().chain(&VARIANTS).chain(&BYTES).map(|colour| colour.rgb()).collect();
+        let all: Vec<_> = causes.iter().chain(&VARIANTS).chain(&BYTES).map(Color::rgb).collect();
         for (at, colour) in all.iter().enumerate() {
             assert!(!all[..at].contains(colour), "{colour:?}");
         }

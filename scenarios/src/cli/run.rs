@@ -48,7 +48,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", requires = "emit", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SHARDS)))]
     shards: Option<u32>,
     /// Write the run of one variant, of a sweep or a search the best, for a viewer of timelines: a
-    /// `.pftrace` for https://ui.perfetto.dev, or a `.json` for those that read Chrome's traces
+    /// `.pftrace` for <https://ui.perfetto.dev>, or a `.json` for those that read Chrome's traces
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "shard", "emit"], value_parser = TraceFile::parser())]
     trace: Option<TraceFile>,
 }

@@ -13,6 +13,7 @@ mod critical_path;
 mod described;
 mod effort;
 mod expectations;
+#[cfg(feature = "soak")]
 mod explained;
 mod extremes;
 mod found;

@@ -285,6 +285,7 @@ fn nothing_that_fits_is_told_with_what_lacks_least() {
 
 /// The last stage makes gradients of weights while the first one begins its update, up to where it
 /// waits for all stages.
+#[cfg(feature = "soak")]
 #[test]
 fn no_step_with_weight_gradients_of_their_own_is_below_its_floor() {
     let text = "name: test
