@@ -35,12 +35,13 @@ OVERLAPS = """() => {
 }"""
 # Pictures without a mark that can be seen.
 BARE = """() => [...document.querySelectorAll(".plot svg")]
-    .filter((svg) => !svg.closest("[hidden], details:not([open])"))
+    .filter((svg) => svg.getClientRects().length > 0)
     .filter((svg) => ![...svg.querySelectorAll("rect, circle, path, polyline, polygon, line")]
         .some((mark) => { const box = mark.getBoundingClientRect(); return box.width + box.height > 1; }))
     .map((svg) => svg.querySelector("title")?.textContent)"""
 # Boxes that scroll and that the keyboard cannot reach.
 UNREACHABLE = """() => [...document.querySelectorAll(".wide, .plot, pre")]
+    .filter((box) => !box.closest("details:not([open])"))
     .filter((box) => box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight)
     .filter((box) => box.tabIndex < 0)
     .map((box) => box.textContent.slice(0, 40))"""
@@ -144,7 +145,7 @@ class Reports(unittest.TestCase):
             values = page.locator("table.runs").evaluate(column, at)
             numbers = [sign * float(value) for value in values if value is not None]
             self.assertEqual(numbers, sorted(numbers))
-        for picker in page.locator(".picker:has(> select)").all():
+        for picker in page.locator(".picker:has(> select:visible)").all():
             picker.locator("select").select_option(index=1)
             shown = picker.locator(":scope > .choice").evaluate_all("(all) => all.map((one) => !one.hidden)")
             self.assertEqual([at for at, is_shown in enumerate(shown) if is_shown], [1])
