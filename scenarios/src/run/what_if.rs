@@ -125,8 +125,8 @@ impl Part {
             (Self::Stages, Model::ProfiledPipeline(pipeline)) => {
                 let times =
                     [&mut pipeline.forward, &mut pipeline.backward_input, &mut pipeline.backward_weight];
-                let recompute = changed.techniques.recompute.as_mut().and_then(|it| it.forward.as_mut());
-                times.into_iter().chain(recompute).for_each(|times| each(times, factor));
+                let of_techniques = changed.techniques.stage_times();
+                times.into_iter().chain(of_techniques).for_each(|times| each(times, factor));
             }
             (Self::Transfers, Model::ProfiledPipeline(pipeline)) => each(&mut pipeline.transfer, factor),
             (Self::Recorded(recorded), Model::Trace(trace)) => {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use hw_models::settings::{Duration, PerStage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -279,6 +280,13 @@ impl Techniques {
     pub fn fill(&mut self, model: ModelKind) {
         self.recompute.iter_mut().for_each(|it| it.fill(model));
         self.bpipe.iter_mut().for_each(|it| it.fill(model));
+    }
+
+    /// Times of stages of a profile that techniques are given.
+    pub fn stage_times(&mut self) -> Vec<&mut PerStage<Duration>> {
+        let mut times = Vec::new();
+        times.extend(self.recompute.iter_mut().flat_map(Recompute::stage_times));
+        times
     }
 
     /// True if activations leave the GPUs for their hosts.

@@ -184,6 +184,11 @@ impl Technique for Recompute {
 }
 
 impl Recompute {
+    /// Times of stages of a profile among its settings.
+    pub(crate) fn stage_times(&mut self) -> Option<&mut PerStage<Duration>> {
+        self.forward.as_mut()
+    }
+
     /// Fills in settings that hold for a kind of model where nothing is written.
     pub(crate) fn fill(&mut self, model: ModelKind) {
         match model {
