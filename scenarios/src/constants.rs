@@ -20,7 +20,7 @@ use crate::catalogue;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Constants {
     overlay: Option<Arc<Overlay>>,
-    /// Parts of every machine that are so many times as fast.
+    /// Parts of every machine at another speed, by its factor.
     speed: Option<(PartClass, f64)>,
     /// Frameworks on faster or slower hosts. `None`: those of the catalogue.
     frameworks: Option<Arc<IndexMap<String, Framework>>>,

@@ -50,7 +50,7 @@ impl Bar {
         Self { drawn, jobs, expected, until: None, lines }
     }
 
-    /// A bar of things of which so many are done at a time.
+    /// A bar of things of which a number of jobs are done at a time.
     pub(super) fn at_a_time(mut self, jobs: Option<u16>) -> Self {
         self.jobs = jobs.map_or(self.jobs, f64::from);
         self

@@ -181,7 +181,7 @@ pub trait Progress: Sync {
     fn begin(&self, runs: u64);
     /// One of them is done.
     fn done(&self);
-    /// Tells seconds of one core that so many runs take together, roughly.
+    /// Tells seconds of one core that all runs take together, roughly.
     fn expect(&self, _core_s: f64, _runs: u64) {}
     /// Whether to begin no further run; those that have ended are summarised.
     fn stop(&self) -> bool {
