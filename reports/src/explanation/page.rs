@@ -63,9 +63,9 @@ fn path(explanation: &Explanation) -> Markup {
             let (begin, time) = (stretch.begin_s(), stretch.time_s());
             html! {
                 tr {
-                    td.number data-value=(begin) { (quantity::seconds(begin)) }
-                    td.number data-value=(time) { (quantity::seconds(time)) }
-                    td.number data-value=(time) { (quantity::percent(time / all)) }
+                    td.number data-sort=(begin) { (quantity::seconds(begin)) }
+                    td.number data-sort=(time) { (quantity::seconds(time)) }
+                    td.number data-sort=(time) { (quantity::percent(time / all)) }
                     td { (stretch.place()) }
                     td { (stretch.what()) }
                     td { (stretch.resources()) }

@@ -1,4 +1,4 @@
-//! What-ifs of a run: each class of parts twice and half as fast, simulated again.
+//! Faster and slower parts of a run: each class of parts twice and half as fast, simulated again.
 
 use std::collections::BTreeSet;
 

@@ -18,7 +18,7 @@ fn a_run_is_explained_by_its_path_and_by_what_ifs() {
     assert!(all.out.lines().count() > path.len(), "every visit has a line: {}", all.out);
 }
 
-/// What people see first fits on a screen, whatever is explained.
+/// The answer fits on a screen, whatever is explained.
 #[test]
 fn an_explanation_fits_on_a_screen() {
     let sandbox = Sandbox::new("explain-screen");

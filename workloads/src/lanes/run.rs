@@ -106,7 +106,7 @@ impl<'a> Simulation<'a> {
         self.observed(&mut watch).map(|_| ())
     }
 
-    /// The same with all that lets lanes go on.
+    /// Hands on spans within a window, and what lets each lane go on.
     ///
     /// # Errors
     /// See [`LanesError`].
