@@ -63,6 +63,7 @@ pub mod wording;
 #[cfg(feature = "measured")]
 pub use calibration::Calibration;
 pub use explained::explained;
+pub use standing::note_ties;
 pub use summary::Summary;
 #[cfg(feature = "measured")]
 pub use validation::Validation;

@@ -6,10 +6,12 @@ use crate::case::Case;
 use crate::naming::Naming;
 use crate::quantity;
 use crate::standing::Standing;
-use crate::summary::RunSummary;
+use crate::summary::{Ratio, RunSummary};
 
 /// Two speeds closer than this share are the same: the difference would not show in three digits.
 pub(crate) const TIE: f64 = 0.0005;
+/// Share of measurements from which on a difference is said without it.
+const SURE: f64 = 0.995;
 /// Two amounts of memory closer than this share are alike.
 pub(crate) const ALIKE: f64 = 0.02;
 
@@ -101,6 +103,30 @@ pub fn fastest(runs: &[RunSummary]) -> Option<usize> {
 /// Whether `slower` cannot be told from `faster`.
 pub(crate) fn tied(faster: f64, slower: f64) -> bool {
     faster <= slower * (1.0 + TIE)
+}
+
+/// Speed of the fastest of some runs over that of a slower one, by the errors of both; of results that were read back, which
+/// have none, as they say. `None`: not known, or no tie of such results.
+pub(crate) fn ratio_behind(fastest: (&RunSummary, f64), slower: (&RunSummary, f64)) -> Option<Ratio> {
+    match [fastest.0, slower.0].map(|run| run.step_time_uncertainty.as_ref()) {
+        [Some(ours), Some(theirs)] => {
+            let ratio = fastest.1 / slower.1;
+            Some(Ratio { ratio, interval: theirs.interval_of_ratio(ours, ratio) })
+        }
+        _ => slower.0.tie_with_fastest,
+    }
+}
+
+/// Verdict on a run that is behind the fastest: `3.80 % slower (97 % sure)`, `tie, 1.20 % slower`.
+pub(crate) fn slower(ratio: f64, behind: Option<Ratio>) -> String {
+    let slower = format!("{} slower", quantity::gain(ratio));
+    match behind {
+        Some(behind) if behind.is_tie() => format!("tie, {slower}"),
+        Some(behind) if behind.certainty() < SURE => {
+            format!("{slower} ({:.0} % sure)", behind.certainty() * 100.0)
+        }
+        _ => slower,
+    }
 }
 
 /// The runs of one experiment, ready to be compared.

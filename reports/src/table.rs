@@ -3,7 +3,7 @@
 use crate::finding::brief_verdict;
 use crate::naming::Naming;
 use crate::quantity;
-use crate::ranking::{Comparison, Point, Speed, tied};
+use crate::ranking::{Comparison, Point, Speed, ratio_behind, slower, tied};
 use crate::summary::{DevicePeak, RunSummary};
 
 /// A table whose columns are those with anything to show. Rows are made as they are read: a sweep may have a million.
@@ -87,7 +87,7 @@ fn place(run: &RunSummary, fastest: Option<(&RunSummary, f64)>, speed: Speed) ->
     let text = match (std::ptr::eq(first, run), tied(fastest, value)) {
         (true, _) => "fastest".to_owned(),
         (false, true) => "as fast".to_owned(),
-        (false, false) => format!("{} slower", quantity::gain(fastest / value)),
+        (false, false) => slower(fastest / value, ratio_behind((first, fastest), (run, value))),
     };
     Cell { text, number: Some(fastest / value) }
 }

@@ -105,8 +105,9 @@ impl Axis {
 impl Winner {
     fn among(comparison: &Comparison<'_>, runs: &[&RunSummary]) -> Self {
         let standing = Standing::of(runs, comparison.speed, |run| run.variant.clone());
-        // Of equals the plainer one, written first, leads, whatever memory it needs.
-        let place = |entry: &&Entry<'_>| runs.iter().position(|run| run.variant == entry.name);
+        // Of equals the plainer one, written first, leads, whatever memory it needs. What is a tie only by its errors follows.
+        let place =
+            |entry: &&Entry<'_>| (entry.is_close(), runs.iter().position(|run| run.variant == entry.name));
         let mut tied: Vec<&Entry<'_>> = standing.tied.iter().collect();
         tied.sort_by_key(place);
         let next = standing.slower.first();

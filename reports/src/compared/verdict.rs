@@ -4,7 +4,7 @@ use super::{NO_CAUSE, Row, Side};
 use crate::finding::brief_verdict;
 use crate::quantity;
 use crate::ranking::{ALIKE, Speed, tied};
-use crate::summary::RunSummary;
+use crate::summary::{Ratio, RunSummary};
 
 /// Part of the difference of two steps from which on a cause is worth a word.
 const SHARE_MIN: f64 = 0.25;
@@ -25,10 +25,23 @@ pub(super) fn finding([a, b]: [&Side<'_>; 2], time: &[Row]) -> String {
     if tied(ratio.max(1.0), 1.0) && tied(1.0, ratio.min(1.0)) {
         return equally_fast([a, b]);
     }
-    let (gain, than) = if ratio > 1.0 { (ratio, "faster than") } else { (ratio.recip(), "slower than") };
+    let (gain, word) = if ratio > 1.0 { (ratio, "faster") } else { (ratio.recip(), "slower") };
+    if is_tie(runs, ratio) {
+        let gain = quantity::gain(gain);
+        return format!(
+            "{} ties with {}: {gain} {word}, within the error of the difference.",
+            b.name, a.name
+        );
+    }
     let reason = same_work.then(|| mostly(time, after - before)).flatten();
     let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
-    format!("{} is {} {than} {}{reason}.", b.name, quantity::gain(gain), a.name)
+    format!("{} is {} {word} than {}{reason}.", b.name, quantity::gain(gain), a.name)
+}
+
+/// True if the errors that the runs do not share reach farther than their difference, as far as they are known.
+fn is_tie(runs: [&RunSummary; 2], ratio: f64) -> bool {
+    let [Some(a), Some(b)] = runs.map(|run| run.step_time_uncertainty.as_ref()) else { return false };
+    Ratio { ratio, interval: a.interval_of_ratio(b, ratio) }.is_tie()
 }
 
 /// `225 ms less recompute`: the cause that most of the difference is of.

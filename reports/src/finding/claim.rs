@@ -82,6 +82,8 @@ pub enum Claim {
         named: usize,
         /// Its speed.
         rate: Rate,
+        /// Speed of the fastest over that of the slowest, where only their errors make it a tie.
+        apart: Option<f64>,
         /// Peak memory that it saves.
         saving: Option<Saving>,
     },
@@ -183,13 +185,17 @@ pub enum Claim {
         cases: usize,
         /// Number of all cases.
         of: usize,
+        /// Speed of the fastest over that of the slowest, where only their errors make it a tie.
+        apart: Option<f64>,
         /// Peak memory that it saves.
         saving: Option<Saving>,
     },
     /// The fastest contenders of some cases.
     Where {
-        /// The contenders as fast as the fastest; empty if nothing runs there.
+        /// The contenders that nothing is faster than; empty if nothing runs there.
         fastest: Vec<String>,
+        /// Speed of the fastest over that of the slowest, where only their errors make it a tie.
+        apart: Option<f64>,
         /// Speed over that of the next best, if one contender wins.
         gain: Option<Range>,
         /// The cases, by paths and values.

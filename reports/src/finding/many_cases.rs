@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use indexmap::{IndexMap, IndexSet};
 
 use super::claim::{Claim, Range, Rate, Wins};
-use super::one_case::{against_first, never, nothing_runs, rate, saving, with_and_without};
+use super::one_case::{against_first, apart, never, nothing_runs, rate, saving, with_and_without};
 use super::{Draft, NAMED};
 use crate::axis;
 use crate::case::Case;
@@ -105,9 +105,11 @@ fn ties_all(contenders: &IndexSet<String>, running: &[&Standing<'_>], of: usize)
     let pairs: Vec<_> = best.iter().enumerate().map(|(case, first)| (*first, others(case))).collect();
     let saving = saving(&pairs);
     let with = against_first(ties.iter().map(|(name, _)| (*name).clone()).collect(), saving.as_ref());
+    let close = ties.iter().flat_map(|(_, entries)| entries).chain(&best).filter(|entry| entry.is_close());
+    let apart = close.filter_map(|entry| Some(entry.behind?.ratio)).reduce(f64::max);
     let tie = |named, saving| {
         let (name, with, cases) = (name.clone(), with.clone(), running.len());
-        Claim::TiesAll { name, with, named, cases, of, saving }
+        Claim::TiesAll { name, with, named, cases, of, apart, saving }
     };
     let ways = [tie(NAMED, saving.clone()), tie(1, saving), tie(1, None)];
     Some(with_and_without(&ways, always_slower(running).as_ref()))
@@ -144,6 +146,7 @@ fn places(all: &Comparison<'_>, cases: &[Outcome<'_>]) -> Vec<Vec<Claim>> {
     let groups = stretches(all, cases).or_else(|| few(all, cases));
     let claim = |(members, place): &(Vec<&Outcome<'_>>, String), with_gain: bool| Claim::Where {
         fastest: members[0].fastest.clone(),
+        apart: members.iter().filter_map(|case| apart(&case.standing)).reduce(f64::max),
         gain: Range::of(members.iter().filter_map(|case| lead(&case.standing))).filter(|_| with_gain),
         cases: members.iter().map(|case| case.case.values.clone()).collect(),
         place: place.clone(),
@@ -242,9 +245,14 @@ fn counts(cases: &[Outcome<'_>]) -> Vec<Vec<Claim>> {
 fn least_memory(running: &[&Standing<'_>]) -> Option<Claim> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for standing in running {
-        let Some((first, others)) = standing.tied.split_first() else { continue };
-        if saving(&[(first, others.iter().collect())]).is_some() {
-            *counts.entry(&first.name).or_default() += 1;
+        let peaks: Option<Vec<u64>> = standing.tied.iter().map(Entry::peak).collect();
+        let least = peaks.as_ref().and_then(|peaks| peaks.iter().min()).copied().unwrap_or_default();
+        let is_lean =
+            |entry: &&Entry<'_>| entry.peak().is_some_and(|peak| peak as f64 <= least as f64 * (1.0 + ALIKE));
+        let Some(leanest) = standing.tied.iter().find(is_lean).filter(|_| peaks.is_some()) else { continue };
+        if standing.tied.iter().any(|other| leanest.saves_against(other).is_some_and(|share| share >= ALIKE))
+        {
+            *counts.entry(&leanest.name).or_default() += 1;
         }
     }
     let (name, cases) = counts.into_iter().max_by_key(|(_, count)| *count)?;

@@ -52,9 +52,10 @@ fn heads(all: &Comparison<'_>, case: &Case<'_>, standing: &Standing<'_>) -> Vec<
             let saving = saving(&[(first, others.iter().collect())]);
             let with =
                 against_first(others.iter().map(|entry| entry.name.clone()).collect(), saving.as_ref());
+            let apart = apart(standing);
             let tie = |best: &Setting, named, saving| {
                 let (best, with) = (best.clone(), with.clone());
-                Claim::Tie { best, with, named, rate, saving }
+                Claim::Tie { best, with, named, rate, apart, saving }
             };
             let ways = [
                 tie(&best, NAMED, saving.clone()),
@@ -92,6 +93,12 @@ fn slower_than_ties(standing: &Standing<'_>) -> Option<Claim> {
     let (first, slower) = (standing.leader()?, &standing.slower);
     let by = Range::of(slower.iter().map(|entry| first.value / entry.value))?;
     Some(Claim::Slower { names: slower.iter().map(|entry| entry.name.clone()).collect(), by })
+}
+
+/// Speed of the fastest over that of the slowest that ties with it. `None`: all are as fast.
+pub(super) fn apart(standing: &Standing<'_>) -> Option<f64> {
+    let close = standing.tied.iter().filter(|entry| entry.is_close());
+    close.filter_map(|entry| Some(entry.behind?.ratio)).reduce(f64::max)
 }
 
 /// Peak memory that the first of each pair saves, against the first of the others that needs more.

@@ -38,13 +38,13 @@ impl fmt::Display for Claim {
                 over.first()
                     .map_or(Ok(()), |(name, ratio)| write!(f, ", by {} over {name}", quantity::gain(*ratio)))
             }
-            Claim::Tie { best, with, named, saving, .. } => match saving {
+            Claim::Tie { best, with, named, apart, saving, .. } => match saving {
                 None => {
                     let names = [std::slice::from_ref(&best.name), with].concat();
-                    write!(f, "{} are equally fast{}", list(&names, *named), best.place())
+                    write!(f, "{} {}{}", list(&names, *named), tie(*apart), best.place())
                 }
                 Some(_) => {
-                    write!(f, "{}{} is as fast as {}", best.name, best.place(), list(with, *named))
+                    write!(f, "{}{} {} {}", best.name, best.place(), ties_with(*apart), list(with, *named))
                 }
             },
             Claim::Slower { names, by } => {
@@ -86,23 +86,25 @@ impl fmt::Display for Claim {
                 write!(f, "{name} leads or ties in {}, leading in {alone}", all_cases(*cases, *of))?;
                 gain.iter().try_for_each(|gain| write!(f, " (by {})", gain.gain()))
             }
-            Claim::TiesAll { name, with, named, cases, of, saving } => {
+            Claim::TiesAll { name, with, named, cases, of, apart, saving } => {
                 let cases = all_cases(*cases, *of);
                 match saving {
                     None => {
                         let names = [std::slice::from_ref(name), with].concat();
-                        write!(f, "{} are equally fast in {cases}", list(&names, *named))
+                        write!(f, "{} {} in {cases}", list(&names, *named), tie(*apart))
                     }
-                    Some(_) => write!(f, "{name} is as fast as {} in {cases}", list(with, *named)),
+                    Some(_) => {
+                        write!(f, "{name} {} {} in {cases}", ties_with(*apart), list(with, *named))
+                    }
                 }
             }
-            Claim::Where { fastest, gain, place, .. } => match fastest.as_slice() {
+            Claim::Where { fastest, apart, gain, place, .. } => match fastest.as_slice() {
                 [] => write!(f, "Nothing runs {place}"),
                 [one] => {
                     write!(f, "{one} is fastest {place}")?;
                     gain.iter().try_for_each(|gain| write!(f, " (by {})", gain.gain()))
                 }
-                several => write!(f, "{} are equally fast {place}", list(several, NAMED)),
+                several => write!(f, "{} {} {place}", list(several, NAMED), tie(*apart)),
             },
             Claim::Counts { of, wins, others, ties, nothing } => {
                 let mut parts: Vec<String> = Vec::new();
@@ -136,12 +138,25 @@ impl Claim {
                 let each = if best.chosen { ", each at its best" } else { "" };
                 Some(format!("It runs at {rate}{}{each}", slowest.unwrap_or_default()))
             }
-            Claim::Tie { rate, saving, .. } => {
+            Claim::Tie { best, rate, apart, saving, .. } => {
                 let saving = saving.as_ref().map(|saving| format!(", {}", saving.words()));
-                let it = if saving.is_some() { "It runs" } else { "They run" };
-                Some(format!("{it} at {rate}{}", saving.unwrap_or_default()))
+                let it = match (&saving, apart) {
+                    (Some(_), _) => "It runs",
+                    (None, None) => "They run",
+                    (None, Some(_)) => &format!("{} runs", best.name),
+                };
+                let within = apart.map(|apart| format!("; {}", within(apart)));
+                Some(format!("{it} at {rate}{}{}", saving.unwrap_or_default(), within.unwrap_or_default()))
             }
-            Claim::TiesAll { saving, .. } => Some(format!("It runs {}", saving.as_ref()?.words())),
+            Claim::TiesAll { apart, saving, .. } => {
+                let saving = saving.as_ref().map(|saving| format!("It runs {}", saving.words()));
+                let within = apart.map(within).map(|within| match saving {
+                    Some(_) => format!("; {within}"),
+                    None => capitalised(&within),
+                });
+                let parts: Vec<String> = saving.into_iter().chain(within).collect();
+                (!parts.is_empty()).then(|| parts.concat())
+            }
             Claim::Between { low, high, .. } if low.0 != high.0 => {
                 Some(format!("It is slowest at {}, fastest at {}", low.1, high.1))
             }
@@ -153,6 +168,21 @@ impl Claim {
             _ => None,
         }
     }
+}
+
+/// What contenders do that are as fast as each other, or apart by less than their errors.
+fn tie(apart: Option<f64>) -> &'static str {
+    if apart.is_some() { "tie" } else { "are equally fast" }
+}
+
+/// How the first of such contenders relates to the others.
+fn ties_with(apart: Option<f64>) -> &'static str {
+    if apart.is_some() { "ties with" } else { "is as fast as" }
+}
+
+/// `the difference, up to 3.80 %, is within its error`
+fn within(apart: f64) -> String {
+    format!("the difference, up to {}, is within its error", quantity::gain(apart))
 }
 
 /// `all 6 cases`, or `the 4 of 6 cases where any runs`.

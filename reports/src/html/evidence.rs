@@ -50,7 +50,7 @@ pub(super) fn promises(page: &Page<'_>) -> Result<Markup, PlotError> {
 fn parity(published: &Published<'_>) -> Result<Markup, PlotError> {
     let ratio = |citation: &&Citation| {
         let ratio = citation.pair.map(|pair| pair.ours / pair.published)?;
-        Some(Ratio { name: citation.text.clone(), ratio }).filter(|_| ratio.is_finite())
+        Some(Ratio { name: citation.label(), ratio }).filter(|_| ratio.is_finite())
     };
     let ratios: Vec<_> = published.apart.iter().filter_map(ratio).take(RATIOS_MAX).collect();
     let question = "How far are our figures from the published ones?";
@@ -105,10 +105,12 @@ fn citations(published: &Published<'_>) -> Markup {
     if all.is_empty() {
         return html! {};
     }
+    let has_points = all.iter().any(|citation| !citation.at.is_empty());
     let row = |citation: &&Citation| {
         html! {
             tr {
                 td { (unbroken(&citation.text)) }
+                @if has_points { td { (unbroken(&citation.at)) } }
                 td.number data-sort=[citation.pair.map(|pair| pair.published)] { (citation.published) }
                 td.number data-sort=[citation.pair.map(|pair| pair.ours)] { (citation.ours) }
                 td.number data-sort=[citation.difference.map(Difference::size)] { (citation.verdict()) }
@@ -116,8 +118,9 @@ fn citations(published: &Published<'_>) -> Markup {
             }
         }
     };
-    let titles = &["figure", ">published", ">ours", ">difference", "source"];
-    sortable(titles, &all.iter().map(row).collect::<Vec<_>>())
+    let mut titles = vec!["figure", "at", ">published", ">ours", ">difference", "source"];
+    titles.retain(|title| has_points || *title != "at");
+    sortable(&titles, &all.iter().map(row).collect::<Vec<_>>())
 }
 
 pub(super) fn confidence(page: &Page<'_>) -> Result<Markup, PlotError> {

@@ -139,6 +139,10 @@ pub struct RunSummary {
     /// the best plan, where both are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relative_to_first: Option<Ratio>,
+    /// Its time for the work of the fastest run of its case over that one's, where the difference is smaller than the errors
+    /// that the two do not share: a tie.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tie_with_fastest: Option<Ratio>,
     /// The errors that the step time has.
     #[serde(skip)]
     pub step_time_uncertainty: Option<Uncertainty>,
@@ -433,6 +437,9 @@ pub struct Check {
 pub struct Citation {
     /// What the figure is ("bubble fraction of 1f1b").
     pub text: String,
+    /// The point of the sweep that it is at, in words ("micro-batch 2"); empty without sweep, or for a mean.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub at: String,
     /// Where it was published.
     pub source: String,
     /// Their figure, as written with its unit.

@@ -48,7 +48,7 @@ pub struct Shape {
     pub scatter: f64,
 }
 
-/// The time of a plan over that of another.
+/// The time of a plan over that of another, for the same work.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// Simulated, below 1 where the plan is faster.
@@ -64,6 +64,28 @@ impl Ratio {
         let ratio = run.step_time()? / first.step_time()?;
         Some(Self { ratio, interval: ours.interval_of_ratio(theirs, ratio) })
     }
+
+    /// True where either plan may be the faster one: their errors reach farther than their difference.
+    pub fn is_tie(&self) -> bool {
+        let [least, most] = self.interval;
+        least <= 1.0 && 1.0 <= most
+    }
+
+    /// Share of measurements in which the plan that is simulated as the slower one is slower.
+    pub fn certainty(&self) -> f64 {
+        let [least, most] = self.interval.map(f64::ln);
+        let deviation = (most - least) / (2.0 * NINE_OF_TEN);
+        if deviation > 0.0 { normal(self.ratio.ln().abs() / deviation) } else { 1.0 }
+    }
+}
+
+/// Probability that a normal error is below a positive number of its standard deviations, to 1e-7: Abramowitz and Stegun,
+/// Handbook of Mathematical Functions, formula 26.2.17.
+fn normal(deviations: f64) -> f64 {
+    const TAIL: [f64; 5] = [0.319_381_53, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
+    let t = 1.0 / (1.0 + 0.231_641_9 * deviations);
+    let density = (-deviations * deviations / 2.0).exp() / std::f64::consts::TAU.sqrt();
+    1.0 - density * t * TAIL.iter().rev().fold(0.0, |sum, factor| sum * t + factor)
 }
 
 impl Uncertainty {
@@ -153,5 +175,27 @@ mod tests {
         assert!((most.ln() - 1.645 * expected.sqrt()).abs() < 1e-12);
         let [least, _] = b.interval_of_ratio(&a, 1.0);
         assert!((least * most - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_difference_within_the_errors_that_plans_do_not_share_is_a_tie() {
+        // Two classes of kernels, each off by a factor of its own. Both plans spend as much in products; the second copies less.
+        let plan = |copies: f64| {
+            let error = |weight, deviation| CommonError { weight, deviation };
+            let errors = [("products", error(0.6, 0.3)), ("copies", error(copies, 0.2))];
+            let errors = errors.map(|(name, error)| (name.to_owned(), error));
+            Uncertainty { errors: IndexMap::from(errors), ..Uncertainty::default() }
+        };
+        let ratio = |ratio: f64| Ratio { ratio, interval: plan(0.4).interval_of_ratio(&plan(0.3), ratio) };
+        // Products cancel: a tenth of the time is off by 20 %, two standard deviations are 4 %.
+        assert!(ratio(1.03).is_tie() && ratio(0.97).is_tie() && !ratio(1.04).is_tie());
+        for (deviations, share) in [(0.0, 0.5), (1.0, 0.841_344_7), (1.645, 0.950_015_1), (2.0, 0.977_249_9)]
+        {
+            for sign in [1.0, -1.0] {
+                let found = ratio((sign * 0.02 * deviations as f64).exp()).certainty();
+                assert!((found - share).abs() < 1e-6, "{deviations}: {found}");
+            }
+        }
+        assert_eq!(Ratio { ratio: 1.01, interval: [1.01; 2] }.certainty(), 1.0);
     }
 }

@@ -292,11 +292,16 @@ fn published(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
     }
     let apart: Vec<_> = published.others.iter().filter(|citation| !citation.agrees()).collect();
     if !apart.is_empty() {
-        let titles = numeric(&["figure", ">published", ">ours", ">difference"]);
-        let row = |citation: &&&Citation| {
-            vec![citation.text.clone(), citation.published.clone(), citation.ours.clone(), citation.verdict()]
+        let shown: Vec<_> = apart.iter().take(ROWS_MAX).collect();
+        let place = shown.iter().any(|citation| !citation.at.is_empty());
+        let mut titles = vec!["figure", "at", ">published", ">ours", ">difference"];
+        titles.retain(|title| place || *title != "at");
+        let row = |citation: &&&&Citation| {
+            let at = place.then(|| citation.at.clone());
+            let figures = [citation.published.clone(), citation.ours.clone(), citation.verdict()];
+            [citation.text.clone()].into_iter().chain(at).chain(figures).collect()
         };
-        writeln!(out, "\n{}", grid(titles, apart.iter().take(ROWS_MAX).map(row).collect()))?;
+        writeln!(out, "\n{}", grid(numeric(&titles), shown.iter().map(row).collect()))?;
     }
     if apart.len() > ROWS_MAX {
         writeln!(out, "  {} more differ less", apart.len() - ROWS_MAX)?;

@@ -28,7 +28,8 @@ impl Expectation {
     pub fn cite(&self, runs: &[RunSummary]) -> Citation {
         let found = self.find(runs);
         Citation {
-            text: self.subject(),
+            text: self.words(),
+            at: self.place(runs),
             source: self.source.clone().unwrap_or_default(),
             published: self.claim(),
             ours: found.words,
@@ -61,9 +62,47 @@ impl Expectation {
         }
     }
 
-    /// What the statement is about.
+    /// What the statement is about, and where.
     fn subject(&self) -> String {
-        let words = match &self.statement {
+        let (words, point) = (self.words(), self.point());
+        if point.is_empty() { words } else { format!("{words} at {point}") }
+    }
+
+    /// The values of swept paths that the statement is about.
+    fn point(&self) -> String {
+        let value = |(path, value): (&String, &String)| format!("{} {}", short_path(path), said(value));
+        self.at.iter().map(value).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Where the statement is about: its values of swept paths, or the points of the runs that it is found at.
+    fn place(&self, runs: &[RunSummary]) -> String {
+        let point = self.point();
+        if !point.is_empty() {
+            return point;
+        }
+        let selectors: Vec<&Selector> = match &self.statement {
+            Statement::Faster(faster) if faster.mean_over.is_empty() => vec![&faster.faster, &faster.than],
+            Statement::Less(less) => vec![&less.less, &less.than],
+            Statement::Order(order) => order.order.iter().collect(),
+            Statement::Equal(equal) => vec![&equal.equal, &equal.to],
+            Statement::Value(value) => vec![&value.of],
+            Statement::Faster(_) | Statement::Fits(_) | Statement::DoesNotFit(_) => Vec::new(),
+        };
+        let scope = Scope { runs, expectation: self };
+        let found: Vec<&RunSummary> =
+            selectors.into_iter().filter_map(|selector| scope.best(selector).ok()).collect();
+        match found.split_first() {
+            Some((first, others)) if others.iter().any(|run| run.point != first.point) => {
+                "each at its best".to_owned()
+            }
+            Some((first, _)) => scope.naming(first).point(&first.point),
+            None => String::new(),
+        }
+    }
+
+    /// What the statement is about, wherever that is.
+    fn words(&self) -> String {
+        match &self.statement {
             Statement::Faster(faster) if faster.mean_over.is_empty() => {
                 format!("{} is faster than {}", faster.faster, faster.than)
             }
@@ -86,10 +125,7 @@ impl Expectation {
                 Some(cause) => format!("{} does not fit because of {}", fits.does_not_fit, cause.words()),
                 None => format!("{} does not fit", fits.does_not_fit),
             },
-        };
-        let value = |(path, value): (&String, &String)| format!("{} {}", short_path(path), said(value));
-        let point: Vec<String> = self.at.iter().map(value).collect();
-        if point.is_empty() { words } else { format!("{words} at {}", point.join(", ")) }
+        }
     }
 
     /// The figure or range that is claimed.
@@ -285,8 +321,13 @@ impl<'a> Scope<'a> {
 
     /// A run, by what tells it apart.
     fn name_of(&self, run: &RunSummary) -> String {
+        self.naming(run).run(run)
+    }
+
+    /// Words for points with the axes of a run.
+    fn naming(&self, run: &RunSummary) -> Naming {
         let axes: Vec<String> = run.point.keys().cloned().collect();
-        Naming::of(self.runs, &axes).run(run)
+        Naming::of(self.runs, &axes)
     }
 
     /// The feasible run of highest throughput.

@@ -20,8 +20,10 @@ pub(super) fn summary(
     options: &Options,
     variants: &[&str],
     planned: usize,
-    runs: Vec<RunSummary>,
+    mut runs: Vec<RunSummary>,
 ) -> Summary {
+    let axes: Vec<String> = experiment.swept().map(str::to_owned).collect();
+    reports::note_ties(&mut runs, &axes, experiment.cases());
     let shown = first(experiment, variants);
     showing(shown.as_ref(), (experiment, options, variants), planned, runs)
 }

@@ -68,8 +68,8 @@ fn a_point_of_a_sweep_is_chosen() {
         sandbox.session(&[
             "compare out/small:1f1b plain.yaml:1f1b",
             "compare small.yaml:1f1b plain.yaml:1f1b",
-            "compare out/small:1f1b --set training.micro_batches=9",
-            "compare out/small:1f1b --set training.micro_batch=4",
+            "compare out/small:1f1b :gpipe --set training.micro_batches=9",
+            "compare out/small:1f1b :gpipe --set training.micro_batch=4",
         ])
     );
     let words = "compare out/small:1f1b --set training.micro_batches=8 --set-b training.micro_batches=16";

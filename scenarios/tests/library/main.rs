@@ -46,11 +46,12 @@ const LINKS: usize = 4;
 /// Of so many runs and more the main figures are compared, each run on a line.
 const MANY_RUNS: usize = 100;
 /// The main figures of a run.
-const FIGURES: [&str; 8] = [
+const FIGURES: [&str; 9] = [
     "variant",
     "point",
     "fits",
     "step_time_s",
+    "tie_with_fastest",
     "samples_per_s",
     "time_breakdown_s",
     "peak_memory_bytes",

@@ -4,7 +4,7 @@ use super::super::{Style, cut, grid, widest};
 use crate::finding::brief_verdict;
 use crate::naming::Naming;
 use crate::quantity;
-use crate::ranking::{Comparison, tied};
+use crate::ranking::{Comparison, slower, tied};
 use crate::searched::{objective, setting};
 use crate::standing::{Entry, Standing};
 use crate::summary::{RunSummary, SearchProof, Summary};
@@ -102,9 +102,11 @@ fn plans<'a>(proof: &SearchProof, runs: &'a [RunSummary]) -> Vec<Row<'a>> {
             [name] if place > 0 => objective::value(name, run).zip(objective::value(name, &runs[0])),
             _ => None,
         };
+        let is_tie = run.relative_to_first.is_some_and(|ratio| ratio.interval[0] <= 1.0);
         let verdict = match than_best {
             _ if run.step_time().is_none() => brief_verdict(run),
             Some((value, best)) if tied(value, best) => "as good".to_owned(),
+            Some((value, best)) if is_tie => format!("tie, {} more", quantity::gain(value / best)),
             Some((value, best)) => format!("{} more", quantity::gain(value / best)),
             None if proof.minimise.len() > 1 => values(run),
             None => "best".to_owned(),
@@ -127,24 +129,23 @@ fn of_case<'a>(standing: &Standing<'a>, comparison: &Comparison<'_>) -> Vec<Row<
     let is_alone = standing.tied.len() + standing.slower.len() == 1;
     let tied = standing.tied.iter().enumerate().map(|(place, entry)| {
         let verdict = match (place, is_alone) {
-            (0, true) if comparison.runs().count() == 1 => "fits",
-            (0, true) => "the only one",
-            (0, false) => "fastest",
-            _ => "as fast",
+            (0, true) if comparison.runs().count() == 1 => "fits".to_owned(),
+            (0, true) => "the only one".to_owned(),
+            (0, false) => "fastest".to_owned(),
+            _ if entry.is_close() => slower(leader.value / entry.value, entry.behind),
+            _ => "as fast".to_owned(),
         };
-        (entry, verdict.to_owned())
+        (entry, verdict)
     });
-    let slower = standing
-        .slower
-        .iter()
-        .map(|entry| (entry, format!("{} slower", quantity::gain(leader.value / entry.value))));
+    let behind =
+        standing.slower.iter().map(|entry| (entry, slower(leader.value / entry.value, entry.behind)));
     let row = |(entry, verdict): (&Entry<'a>, String)| Row {
         name: entry.name.clone(),
         run: Some(entry.run),
         verdict,
         lead: 1.0,
     };
-    tied.chain(slower).map(row).collect()
+    tied.chain(behind).map(row).collect()
 }
 
 /// The leader of a case and what it is faster than.
@@ -163,7 +164,11 @@ fn leader<'a>(standing: &Standing<'a>) -> Row<'a> {
             (format!("{} over {}", quantity::gain(lead), next.name), lead)
         }
         (1, None) => ("the only one".to_owned(), 1.0),
+        (2, _) if standing.tied[1].is_close() => (format!("tie with {}", standing.tied[1].name), 1.0),
         (2, _) => (format!("as fast: {}", standing.tied[1].name), 1.0),
+        (tied, _) if standing.tied.iter().any(Entry::is_close) => {
+            (format!("tie with {} more", tied - 1), 1.0)
+        }
         (tied, _) => (format!("{} more as fast", tied - 1), 1.0),
     };
     Row { name: leader.name.clone(), run: Some(leader.run), verdict, lead }

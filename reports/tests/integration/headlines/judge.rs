@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use reports::finding::{Claim, Range, Rate, Saving, Setting};
 use reports::summary::FailureKind;
 
-use super::table::{ALIKE, Best, Row, Table};
+use super::table::{ALIKE, Best, Row, Table, leanest};
 
 /// Compares what is told with what is found.
 macro_rules! same {
@@ -80,9 +80,10 @@ pub(super) fn judge(claim: &Claim, table: &Table) -> Result<(), String> {
                 near(*ratio, tied[0].value / found.value)
             })
         }
-        Claim::Tie { best, with, rate, saving, .. } => {
+        Claim::Tie { best, with, rate, apart: told, saving, .. } => {
             let (tied, _) = whole();
             same!(cases.len(), 1)?;
+            same!(*told, apart([&tied]))?;
             is_best(table, best, rate, &tied[0])?;
             same!(sorted(with), sorted(&names(&tied[1..])))?;
             is_saving(saving, with, |other| {
@@ -156,12 +157,16 @@ pub(super) fn judge(claim: &Claim, table: &Table) -> Result<(), String> {
             same!(*alone, won.len())?;
             gain.map_or(Ok(()), |gain| is_range(Some(gain), leads(&won)))
         }
-        Claim::TiesAll { name, with, cases: told, of, saving, .. } => {
+        Claim::TiesAll { name, with, cases: told, of, apart: farthest, saving, .. } => {
             same!((*told, *of), (running.len(), cases.len()))?;
             let always =
                 |name: &String| running.iter().all(|(tied, _)| tied.iter().any(|best| best.name == *name));
             let all: Vec<String> = table.contenders().into_iter().filter(always).collect();
             same!(sorted(&[std::slice::from_ref(name), with].concat()), sorted(&all))?;
+            let of_all = |(tied, _): &&(Vec<Best>, Vec<Best>)| {
+                tied.iter().filter(|best| all.contains(&best.name)).cloned().collect::<Vec<_>>()
+            };
+            same!(*farthest, apart(&running.iter().map(of_all).collect::<Vec<_>>()))?;
             is_saving(saving, with, |other| {
                 let of_case = |(tied, _): &&(Vec<Best>, Vec<Best>)| {
                     let find =
@@ -172,11 +177,12 @@ pub(super) fn judge(claim: &Claim, table: &Table) -> Result<(), String> {
                 Some(shares?.concat())
             })
         }
-        Claim::Where { fastest, gain, cases: told, .. } => {
+        Claim::Where { fastest, gain, cases: told, apart: farthest, .. } => {
             let standings: Vec<_> = told.iter().map(|case| table.stand(&table.within(case))).collect();
             for (tied, _) in &standings {
                 same!(sorted(&names(tied)), sorted(fastest))?;
             }
+            same!(*farthest, apart(standings.iter().map(|(tied, _)| tied)))?;
             match gain {
                 Some(_) => is_range(*gain, leads(&standings.iter().collect::<Vec<_>>())),
                 None => Ok(()),
@@ -195,12 +201,13 @@ pub(super) fn judge(claim: &Claim, table: &Table) -> Result<(), String> {
             })
         }
         Claim::LeastMemory { name, cases: told } => {
-            let leaner = |(tied, _): &&(Vec<Best>, Vec<Best>)| {
-                tied.len() > 1 && worth_a_word(savings(&tied[0], &tied[1..])).is_some()
+            let leaner = |(tied, _): &(Vec<Best>, Vec<Best>)| {
+                tied.iter().all(|best| best.peak.is_some()).then_some(())?;
+                let least = &tied[leanest(tied)];
+                worth_a_word(savings(least, tied)).map(|_| least.name.clone())
             };
-            let leaders: Vec<&String> =
-                running.iter().copied().filter(leaner).map(|(tied, _)| &tied[0].name).collect();
-            let count = |name: &String| leaders.iter().filter(|leader| **leader == name).count();
+            let leaders: Vec<String> = running.iter().copied().filter_map(leaner).collect();
+            let count = |name: &String| leaders.iter().filter(|leader| *leader == name).count();
             same!(*told, count(name))?;
             holds(leaders.iter().all(|other| count(other) <= *told), "another leads more often")
         }
@@ -222,6 +229,11 @@ fn is_rate(table: &Table, row: &Row, rate: &Rate) -> Result<(), String> {
     same!(rate.speed, table.speed)?;
     near(rate.value, table.value(row).unwrap_or(f64::NAN))?;
     near(rate.step_time_s, row.step_time().unwrap_or(f64::NAN))
+}
+
+/// Speed of the fastest over that of the slowest of contenders that only their errors let tie.
+fn apart<'b>(tied: impl IntoIterator<Item = &'b Vec<Best>>) -> Option<f64> {
+    tied.into_iter().flatten().filter_map(|best| best.apart).reduce(f64::max)
 }
 
 /// Memory saved against each other contender; `None` if one is not known.

@@ -161,6 +161,7 @@ fn the_mistakes_that_were_made_are_refused() {
         named: 3,
         cases: 2,
         of: 2,
+        apart: None,
         saving: None,
     };
     assert!(judge(&tie(&["offload"]), &table).is_ok());

@@ -1,7 +1,7 @@
 //! Random experiments: some variants over some choices and cases, that tie, fail and need memory in
 //! all ways.
 
-use reports::summary::{DevicePeak, Failure, FailureKind, Interrupted, RunSummary};
+use reports::summary::{CommonError, DevicePeak, Failure, FailureKind, Interrupted, RunSummary, Uncertainty};
 
 /// Results, with what is known about their sweep.
 pub(super) struct Experiment {
@@ -66,6 +66,7 @@ impl Random {
             one_reason: self.happens(50),
             peaks: self.pick(&[0, 80, 100, 100]),
             levels: self.pick(&[1, 2, 4]),
+            errors: self.happens(40),
             work: self.below(5),
             one_leads: self.happens(25),
         };
@@ -85,6 +86,7 @@ impl Random {
         }
         let interrupted = Interrupted { ended: runs.len() as u64, planned: planned as u64 };
         let interrupted = (runs.len() < planned).then_some(interrupted);
+        reports::note_ties(&mut runs, &axes, &cases);
         Experiment { runs, axes, cases, interrupted }
     }
 
@@ -98,6 +100,8 @@ impl Random {
         let lead = if habits.one_leads && first { 3.0 } else { 1.0 };
         let step_time_s = level * (1.0 + near) / lead;
         let rate = |known: bool| known.then(|| 128.0 / step_time_s);
+        let error = CommonError { weight: self.pick(&[0.1, 0.1, 0.2, 0.9]), deviation: 0.1 };
+        let errors = [("copies".to_owned(), error)].into_iter().collect();
         let peak = [1000, 1003, 1015, 1400, 2400][self.below(5)] * 1_000_000;
         let device = DevicePeak { device: "stage 0".to_owned(), peak_bytes: peak, ..DevicePeak::default() };
         RunSummary {
@@ -106,6 +110,7 @@ impl Random {
             tokens_per_s: rate(habits.work == 0).map(|rate| rate * 2048.0),
             samples_per_s: rate(habits.work <= 2),
             micro_batches: (habits.work <= 3).then_some(64),
+            step_time_uncertainty: habits.errors.then(|| Uncertainty { errors, ..Uncertainty::default() }),
             peak_memory_bytes: self.happens(habits.peaks).then_some(device).into_iter().collect(),
             ..RunSummary::default()
         }
@@ -148,6 +153,8 @@ struct Habits {
     peaks: usize,
     /// Different speeds; one: all tie, or nearly.
     levels: usize,
+    /// True if the errors of step times are known.
+    errors: bool,
     /// Measures of work that are known: 0 is all, 4 none.
     work: usize,
     /// True if the first variant is faster than all others.

@@ -32,6 +32,8 @@ pub(super) struct Best {
     pub(super) name: String,
     pub(super) value: f64,
     pub(super) peak: Option<f64>,
+    /// Speed of the fastest over its own, where only errors make it a tie.
+    pub(super) apart: Option<f64>,
 }
 
 impl Table {
@@ -103,12 +105,12 @@ impl Table {
         row.value(self.speed)
     }
 
-    /// The contenders as fast as the fastest of `rows`, the best one first; and the others, in no
-    /// order.
+    /// The contenders that nothing is faster than in `rows`, the best one first; and the others.
     pub(super) fn stand(&self, rows: &[&Row]) -> (Vec<Best>, Vec<Best>) {
         let best = |row: &&Row| {
             let value = self.value(row)?;
-            Some(Best { name: self.contender(row), value, peak: row.number("peak_memory_bytes") })
+            let (peak, apart) = (row.number("peak_memory_bytes"), row.number("tie_with_fastest.ratio"));
+            Some(Best { name: self.contender(row), value, peak, apart })
         };
         let all: Vec<Best> = rows.iter().filter_map(best).collect();
         let top = all.iter().map(|best| best.value).fold(0.0, f64::max);
@@ -129,12 +131,15 @@ impl Table {
             let leader = first.remove(leanest(&first));
             first.insert(0, leader);
         }
+        rest.sort_by(|a, b| b.value.total_cmp(&a.value));
+        let (close, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(|best| best.apart.is_some());
+        first.extend(close);
         (first, rest)
     }
 }
 
 /// The first of those that need least memory; where it is not known of all, the first.
-fn leanest(bests: &[Best]) -> usize {
+pub(super) fn leanest(bests: &[Best]) -> usize {
     let Some(peaks) = bests.iter().map(|best| best.peak).collect::<Option<Vec<f64>>>() else { return 0 };
     let least = peaks.iter().copied().fold(f64::INFINITY, f64::min);
     peaks.iter().position(|peak| *peak <= least * (1.0 + ALIKE)).unwrap_or(0)

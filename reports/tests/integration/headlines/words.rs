@@ -75,8 +75,9 @@ impl Said {
                     said.names([name]).ratio(*ratio);
                 }
             }
-            Claim::Tie { best, with, named, rate, saving } => {
+            Claim::Tie { best, with, named, rate, apart, saving } => {
                 said.setting(best).names(with).rate(rate);
+                apart.iter().for_each(|apart| said.ratio(*apart));
                 said.unnamed(with.len(), *named, saving.is_some());
                 said.shares(saving.as_ref());
             }
@@ -109,12 +110,13 @@ impl Said {
                 said.names([name]).ratios(*gain);
                 said.count([*cases as u64, *of as u64, *alone as u64]);
             }
-            Claim::TiesAll { name, with, named, cases, of, saving } => {
+            Claim::TiesAll { name, with, named, cases, of, apart, saving } => {
                 said.names([name]).names(with).shares(saving.as_ref());
+                apart.iter().for_each(|apart| said.ratio(*apart));
                 said.count([*cases as u64, *of as u64]);
                 said.unnamed(with.len(), *named, saving.is_some());
             }
-            Claim::Where { fastest, gain, place, cases } => {
+            Claim::Where { fastest, gain, place, cases, .. } => {
                 said.names(fastest).ratios(*gain);
                 said.count([fastest.len().saturating_sub(3) as u64]);
                 // The place is in the words of its cases.
