@@ -62,7 +62,9 @@ pub mod topics;
 #[cfg(feature = "measure")]
 pub mod validation;
 
-pub use experiment::{Experiment, Files, Infeasible, Opened, Point, Resolved, beginning, load};
+pub use experiment::{
+    Experiment, Files, Infeasible, Opened, Point, Resolved, beginning, load, refuse_special,
+};
 pub use hardware::MAX_BYTES;
 pub use schema::{Scenario, json_schema, reference};
 pub use text::lines::{WrongLine, read_lines};

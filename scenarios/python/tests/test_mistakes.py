@@ -1,5 +1,7 @@
 """Mistakes: every problem with its place and remedy, and no input that ends the interpreter."""
 
+import os
+import tempfile
 import unittest
 
 import foretrain
@@ -34,6 +36,18 @@ class Mistakes(unittest.TestCase):
         self.assertIn("there is no such file", problem["message"])
         [problem] = self.problems("/")
         self.assertIn("it is a folder", problem["message"])
+
+    @unittest.skipUnless(hasattr(os, "mkfifo"), "there are no pipes with a name")
+    def test_pipes_and_devices_that_a_scenario_names_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pipe = os.path.join(folder, "pipe")
+            os.mkfifo(pipe)
+            for path in [pipe, "/dev/zero"]:
+                model = {"transformer": {"config": path}}
+                for named in [{"extends": path}, {"calibration": path}, {"model": model}]:
+                    problems = self.problems(pipeline(**named))
+                    told = [problem["message"] for problem in problems]
+                    self.assertTrue(any("a pipe or a device" in text for text in told), told)
 
     def test_axes_are_checked_as_settings(self):
         with self.assertRaises(foretrain.ScenarioError) as caught:

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use scenarios::refuse_special;
+
 use super::trouble::Trouble;
 
 /// Makes a folder, before anything is computed that would have nowhere to go.
@@ -30,14 +32,10 @@ pub(super) fn put(folder: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, Tr
     Ok(path)
 }
 
-/// Opens a file that another one names, which a pipe or a device is not: reading those may never
-/// end.
+/// Opens a file that another one names.
 pub(super) fn open_regular(path: &str) -> io::Result<File> {
-    let kind = fs::metadata(path)?.file_type();
-    match kind.is_file() || kind.is_dir() {
-        true => File::open(path),
-        false => Err(io::Error::other("it is a pipe or a device, not a file")),
-    }
+    refuse_special(fs::metadata(path)?.file_type())?;
+    File::open(path)
 }
 
 /// Writes a file so that it is on its drive before it is called by its final name.

@@ -45,7 +45,7 @@ use overrides::Override;
 
 pub use files::Files;
 pub(crate) use layers::Variant;
-pub use opened::{Opened, beginning};
+pub use opened::{Opened, beginning, refuse_special};
 pub(crate) use paths::{is_below, leads_to};
 pub(crate) use search::OBJECTIVES_MAX;
 pub use search::{Objective, Search};

@@ -1,5 +1,6 @@
 //! Files that are opened one by one, as front ends open them.
 
+use std::fs::FileType;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
 use super::files::Files;
@@ -32,6 +33,17 @@ pub fn beginning(from: impl Read, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(most as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Refuses what another file names and is a pipe or a device: reading one may never end.
+///
+/// # Errors
+/// That it is one.
+pub fn refuse_special(kind: FileType) -> io::Result<()> {
+    match kind.is_file() || kind.is_dir() {
+        true => Ok(()),
+        false => Err(io::Error::other("it is a pipe or a device, not a file")),
+    }
 }
 
 /// Why a file cannot be read, in a few words.

@@ -10,12 +10,13 @@ const UNITS: [&str; 9] = ["_s", "_bytes", "_years", "_per_s", "_gpus", "_w", "_j
 const AMOUNTS: [&str; 8] =
     ["schema_version", "seed", "value", "cost", "parts", "failures", "samples", "tokens"];
 /// Numbers that compare two figures or convert others': any number is right.
-const FIGURES: [&str; 8] = [
+const FIGURES: [&str; 9] = [
     "published",
     "ours",
     "relative",
     "relative_to_first",
     "relative_to_best",
+    "tie_with_fastest",
     "of_best",
     "objective",
     "points",

@@ -1,6 +1,6 @@
 //! Experiments: loaded, sized up, shown, exported and run.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use scenarios::experiment::Search;
 use scenarios::interchange::{self, Target};
 use scenarios::run::{self, Options};
-use scenarios::{Opened, load};
+use scenarios::{Opened, load, refuse_special};
 
 use super::failure;
 use super::outcome::Outcome;
@@ -31,11 +31,16 @@ impl Experiment {
         texts: Vec<(String, String)>,
         settings: Vec<String>,
     ) -> PyResult<Self> {
+        let named = path.clone();
         let open = move |path: &str| -> io::Result<Box<dyn Read>> {
-            Ok(match texts.iter().find(|(known, _)| known == path) {
-                Some((_, text)) => Box::new(Cursor::new(text.clone().into_bytes())),
-                None => Box::new(File::open(path)?),
-            })
+            if let Some((_, text)) = texts.iter().find(|(known, _)| known == path) {
+                return Ok(Box::new(Cursor::new(text.clone().into_bytes())));
+            }
+            // Only the file that the caller names may be a pipe.
+            if path != named {
+                refuse_special(fs::metadata(path)?.file_type())?;
+            }
+            Ok(Box::new(File::open(path)?))
         };
         let loaded = interruptible(py, move |_| load(&Opened(open), &path, &settings))?;
         loaded.map(|experiment| Self(Arc::new(experiment))).map_err(|wrong| failure::scenario(py, &wrong))

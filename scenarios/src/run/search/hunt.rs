@@ -17,6 +17,10 @@ use super::tally::Tally;
 
 /// Plans of a round.
 const ROUND: usize = 16;
+/// Plans that lack memory, before any fits, from which on half a round is of plans whose memory is
+/// known: bounds are lowest where micro-batches are largest and activations leave, and such plans are
+/// many.
+const LACKING: u64 = 16;
 /// Limit of plans that have a figure of each objective.
 const HAS_FIGURES: &str = "the objective is known";
 
@@ -33,6 +37,12 @@ pub(super) struct Hunt<'s> {
     /// All plans that fit and keep the limits.
     fit: Vec<(Figures, Place)>,
     seen: BTreeSet<[u64; 2]>,
+    /// Groups whose activations leave.
+    moving: BTreeSet<usize>,
+    /// True once many plans lacked memory before any fit.
+    lacks_memory: bool,
+    /// Plans of known memory that are being told.
+    half: BTreeSet<Place>,
     /// The plan that lacks the fewest bytes.
     least_short: Option<(u64, Place)>,
     /// The plan of the lowest bound by its operators, of those that fit: what a search without
@@ -64,6 +74,9 @@ impl<'s> Hunt<'s> {
             tally: Tally::default(),
             fit: Vec::new(),
             seen: BTreeSet::new(),
+            moving: BTreeSet::new(),
+            lacks_memory: false,
+            half: BTreeSet::new(),
             least_short: None,
             least_bound: None,
             part: None,
@@ -154,8 +167,8 @@ impl<'s> Hunt<'s> {
 
     /// Plans to tell next: those with the lowest bounds that are not proven to be no better.
     fn round(&mut self) -> Vec<Open> {
+        let mut round = if self.lacks_memory { self.of_known_memory() } else { Vec::new() };
         let best = self.part.as_ref().map_or(&self.best, |part| &part.best);
-        let mut round = Vec::new();
         while round.len() < ROUND
             && let Some(Reverse(open)) = self.open.pop()
         {
@@ -169,6 +182,32 @@ impl<'s> Hunt<'s> {
             }
         }
         round
+    }
+
+    /// Half a round of plans whose activations stay and that are not proven to be no better: evenly
+    /// from the highest bound down, as slow plans tend to need little memory. A plan stays in it until
+    /// it is simulated.
+    fn of_known_memory(&mut self) -> Vec<Open> {
+        let best = self.part.as_ref().map_or(&self.best, |part| &part.best);
+        let is_known = |open: &Open| {
+            let is_plan = !matches!(open.what, What::Group(_));
+            is_plan && !self.moving.contains(&open.what.place().0) && !best.proves(&open.bound)
+        };
+        let (mut known, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.open).into_iter().partition(|Reverse(open)| is_known(open));
+        known.sort_by_key(|Reverse(open)| !self.half.contains(&open.what.place()));
+        let begun = known.iter().filter(|Reverse(open)| self.half.contains(&open.what.place())).count();
+        let mut fresh = known.split_off(begun.min(ROUND / 2));
+        fresh.sort();
+        let more = ROUND / 2 - known.len();
+        let step = fresh.len().div_ceil(more.max(1)).max(1);
+        let (mut chosen, mut left) = (known, others);
+        for (number, open) in fresh.into_iter().enumerate() {
+            if number % step == 0 && chosen.len() < ROUND / 2 { chosen.push(open) } else { left.push(open) }
+        }
+        self.open = left.into();
+        self.half = chosen.iter().map(|Reverse(open)| open.what.place()).collect();
+        chosen.into_iter().map(|Reverse(open)| open).collect()
     }
 
     fn push(&mut self, open: Open) {
@@ -197,7 +236,8 @@ impl<'s> Hunt<'s> {
                 self.push(Open { bound, what: What::Fine(place) });
                 return Ok(());
             }
-            Told::Sketched(work) => {
+            Told::Sketched { work, moves } => {
+                self.moving.extend(moves.then_some(place.0));
                 self.spread(work.as_ref(), place);
                 return Ok(());
             }
@@ -234,6 +274,7 @@ impl<'s> Hunt<'s> {
         let place = open.what.place();
         let Some(run) = run.filter(|run| run.step_time().is_some()) else {
             self.tally.did_not_fit += 1;
+            self.lacks_memory |= self.tally.fit == 0 && self.tally.did_not_fit >= LACKING;
             // It lacks no byte that is known before a simulation: none is closer.
             self.least_short = self.least_short.filter(|(bytes, _)| *bytes == 0).or(Some((0, place)));
             return;

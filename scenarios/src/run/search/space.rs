@@ -33,8 +33,12 @@ pub(super) enum Told {
     Impossible(Vec<String>),
     /// Bytes that it lacks on a GPU or a host.
     Short(u64),
-    /// Work of its group; none where it is not known.
-    Sketched(Option<Work>),
+    Sketched {
+        /// Work of its group; none where it is not known.
+        work: Option<Work>,
+        /// True if activations leave: nobody knows the memory of its group before a simulation.
+        moves: bool,
+    },
     Priced(Priced),
     Simulated {
         gpus: u64,
@@ -125,9 +129,12 @@ impl<'e> Space<'e> {
     fn sketched(&self, scenario: &Scenario) -> Told {
         match plans::sketch(scenario) {
             Err(error) => Told::Impossible(vec![error.to_string()]),
-            Ok(None) => Told::Sketched(None),
+            Ok(None) => Told::Sketched { work: None, moves: moves_activations(scenario) },
             Ok(Some(floor)) => match floor.lacking() {
-                0 => Told::Sketched(Work::of(scenario, floor.micro_batch.as_secs(), self.goals())),
+                0 => Told::Sketched {
+                    work: Work::of(scenario, floor.micro_batch.as_secs(), self.goals()),
+                    moves: moves_activations(scenario),
+                },
                 short => Told::Short(short),
             },
         }
@@ -192,6 +199,12 @@ impl<'e> Space<'e> {
             Err(reasons) => Ok(failure::infeasible(reasons.join("; "))),
         }
     }
+}
+
+/// True if a technique moves activations, of which a floor then counts none.
+fn moves_activations(scenario: &Scenario) -> bool {
+    let stages = u32::try_from(scenario.stages()).unwrap_or(u32::MAX);
+    scenario.techniques.all().any(|technique| technique.facts(stages).activations.is_some())
 }
 
 /// A scenario that does the same and leaves out what does nothing: ranks that hold all of a model
