@@ -216,7 +216,12 @@ impl<'a> Comparison<'a> {
     pub(crate) fn shown(&self) -> Option<(&Point<'a>, &'a RunSummary)> {
         let firsts = self.points.iter().filter_map(|point| Some((point, *point.ranked(self.speed).first()?)));
         let (point, _) = firsts.reduce(|best, next| if next.1.1 > best.1.1 { next } else { best })?;
-        Some((point, Standing::of(&point.runs, self.speed, |run| run.variant.clone()).leader()?.run))
+        Some((point, self.leader_at(point)?))
+    }
+
+    /// The best run at a point.
+    pub(crate) fn leader_at(&self, point: &Point<'a>) -> Option<&'a RunSummary> {
+        Some(Standing::of(&point.runs, self.speed, |run| run.variant.clone()).leader()?.run)
     }
 
     /// The case of a point.

@@ -8,9 +8,10 @@ use crate::plots::PlotError;
 use crate::plots::palette::Categories;
 use crate::plots::parity::{self, Ratio};
 use crate::plots::rows::{self, Bar, Segment};
+use crate::plots::strip::{self, Strip};
 use crate::published::{Grid, Published};
 use crate::quantity;
-use crate::summary::{Citation, Difference, RunSummary};
+use crate::summary::{Citation, Difference, RunSummary, Spread};
 use crate::wording::unbroken;
 
 /// Figures of the chart; all are in the table.
@@ -124,7 +125,7 @@ fn citations(published: &Published<'_>) -> Markup {
 }
 
 pub(super) fn confidence(page: &Page<'_>) -> Result<Markup, PlotError> {
-    let parts = html! { (provenance(page)?) (spread(page))
+    let parts = html! { (provenance(page)?) (spread(page)?)
         @for warning in [unsteady(&page.comparison), approximate(&page.comparison)].into_iter().flatten() {
             p { (warning) "." }
         }
@@ -167,30 +168,38 @@ fn only_origin<'a>(runs: &[&&'a RunSummary]) -> Option<&'a str> {
     origins.all(|origin| origin == first).then_some(first)
 }
 
-fn spread(page: &Page<'_>) -> Markup {
+/// Step times with all seeds, as dots and as numbers.
+fn spread(page: &Page<'_>) -> Result<Markup, PlotError> {
     let runs: Vec<_> = page.focus.iter().filter_map(|run| Some((run, run.step_time_spread?))).collect();
-    html! {
-        @if !runs.is_empty() {
-            h3 { "How much does chance move the step time?" }
-            div.wide {
-                table {
-                    thead {
-                        tr { th { "variant" } th.number { "seeds" } th.number { "shortest" } th.number { "mean" } th.number { "longest" } th.number { "range" } }
-                    }
-                    tbody {
-                        @for (run, spread) in runs {
-                            tr {
-                                td { (run.variant) }
-                                td.number { (spread.seeds) }
-                                td.number { (quantity::seconds(spread.min_s)) }
-                                td.number { (quantity::seconds(spread.mean_s)) }
-                                td.number { (quantity::seconds(spread.max_s)) }
-                                td.number { (quantity::percent((spread.max_s - spread.min_s) / spread.mean_s)) }
-                            }
-                        }
-                    }
-                }
+    if runs.is_empty() {
+        return Ok(html! {});
+    }
+    let known = runs.iter().filter(|(run, _)| !run.seed_step_times_s.is_empty());
+    let strips = known.map(|(run, _)| Strip {
+        name: &run.variant,
+        values: &run.seed_step_times_s,
+        fill: page.variants.of(&run.variant),
+    });
+    let strips: Vec<Strip<'_>> = strips.collect();
+    let question = "How much does chance move the step time?";
+    let row = |(run, spread): &(&&RunSummary, Spread)| {
+        html! {
+            tr {
+                td { (run.variant) }
+                td.number { (spread.seeds) }
+                td.number data-sort=(spread.min_s) { (quantity::seconds(spread.min_s)) }
+                td.number data-sort=(spread.mean_s) { (quantity::seconds(spread.mean_s)) }
+                td.number data-sort=(spread.max_s) { (quantity::seconds(spread.max_s)) }
+                td.number { (quantity::percent((spread.max_s - spread.min_s) / spread.mean_s)) }
             }
         }
-    }
+    };
+    let titles = &["variant", ">seeds", ">shortest", ">mean", ">longest", ">range"];
+    let table = sortable(titles, &runs.iter().map(row).collect::<Vec<_>>());
+    let dots = match strips.is_empty() {
+        true => html! {},
+        false => strip::draw(question, &strips, &quantity::seconds)?,
+    };
+    let aid = "A dot is the step time with one seed, the upright line the mean; the scale goes from the least to the most of all.";
+    Ok(figure(question, aid, &[], &html! { (dots) (table) }))
 }

@@ -1,17 +1,19 @@
-//! Does it fit: what each device held at its peak, the fullest one over time, and what speed costs in memory.
+//! Does it fit: what fills memory, the fullest device over time, and what speed costs in memory.
 
 use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
 use maud::{Markup, html};
+use plotters::style::{Color, RGBAColor};
 
 use super::{Page, allocator, figure, first, legend, picker};
 use crate::finding::{retrying, verdict, without_allocator};
+use crate::plots::palette::GREY;
 use crate::plots::rows::{self, Bar, Segment};
 use crate::plots::trade_off::{self, Dot};
 use crate::plots::{PlotError, memory_curve};
 use crate::quantity;
-use crate::summary::{DevicePeak, Failure, MemoryCurve, RunSummary};
+use crate::summary::{DevicePeak, FRAGMENTS, Failure, MemoryCurve, MemoryPoint, RunSummary};
 use crate::table::used;
 
 /// Devices of one chart.
@@ -22,103 +24,179 @@ const DOTS_MAX: usize = 2_000;
 const FAILED_MAX: usize = 6;
 /// Charts of one picker.
 const CHARTS_MAX: usize = 12;
+/// What segments of an allocator have beyond tensors, as it is shown.
+const FRAGMENTS_SHOWN: &str = "fragments";
+/// What is not the allocator's.
+const OUTSIDE: &str = "outside the allocator";
 
 pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
     let charts = html! {
         @let judged = [without_allocator(&page.comparison), retrying(&page.comparison)];
         @for sentence in judged.into_iter().flatten() { p { (sentence) "." } }
-        (peaks(page)?)
+        (filled(page)?)
         (super::swap::plans(page))
         (super::kept::table(page))
-        (allocator::peaks(page)?)
-        (holders(page)?)
         (over_time(page)?)
         @if page.points().len() == 1 { (trade_off(page)?) }
     };
     Ok(html! { @if !charts.0.is_empty() { section { (page.heading("Does it fit?")) (charts) } } })
 }
 
-fn peaks(page: &Page<'_>) -> Result<Markup, PlotError> {
-    let runs: Vec<_> =
-        page.focus.iter().copied().filter(|run| !run.peak_memory_bytes.is_empty()).take(CHARTS_MAX).collect();
+/// The one chart of memory: of every run the device closest to its capacity, and of the run that is
+/// picked every device.
+fn filled(page: &Page<'_>) -> Result<Markup, PlotError> {
+    let runs: Vec<&RunSummary> = page.focus.iter().copied().filter(|run| has_memory(run)).collect();
     if runs.is_empty() {
         return Ok(html! {});
     }
-    let mut charts = Vec::new();
-    for run in &runs {
-        let devices: Vec<_> =
-            run.peak_memory_bytes.iter().step_by(run.peak_memory_bytes.len().div_ceil(DEVICES_MAX)).collect();
-        let bars: Vec<_> = devices.into_iter().map(|device| bar(page, device)).collect();
-        charts.push((run.variant.clone(), rows::draw(&format!("Peak memory of {}", run.variant), &bars)?));
+    let fullest: Vec<Fill<'_>> = runs.iter().filter_map(|run| Fill::fullest(run)).collect();
+    let mut charts = vec![("every variant".to_owned(), draw(page, &fullest)?)];
+    for run in runs.iter().take(CHARTS_MAX) {
+        let every = run.peak_memory_bytes.len();
+        let devices = run.peak_memory_bytes.iter().step_by(every.div_ceil(DEVICES_MAX).max(1));
+        let fills: Vec<Fill<'_>> =
+            devices.map(|device| Fill::of(run, device).called(device.device.clone())).collect();
+        if every > 1 || !run.allocator.is_empty() {
+            let table = (!run.allocator.is_empty()).then(|| allocator::table(run));
+            charts.push((
+                run.variant.clone(),
+                html! { (draw(page, &fills)?) @if let Some(table) = table { (table) } },
+            ));
+        }
     }
-    let question = format!("How full does each device get{}?", page.place);
-    let aid = "What a device held at its fullest moment, by kind; the upright line is its capacity.";
-    let kinds =
-        runs.iter().flat_map(|run| &run.peak_memory_bytes).flat_map(|device| device.by_kind_bytes.keys());
-    let kinds = legend(kinds.map(String::as_str), |name| page.kinds.of(name));
-    Ok(figure(&question, aid, &kinds, &picker(&charts, first(page, &runs))))
+    let question = format!("What fills the memory{}?", page.place);
+    let aid = "The device closest to its capacity at its fullest moment: tensors by kind, fragments of the framework's allocator, what \
+               is outside it. The upright line is the capacity; beyond it is what was asked for where it does not fit.";
+    let all: Vec<String> = fullest.iter().flat_map(|fill| fill.kinds(page)).collect();
+    let kinds = page.kinds.iter().filter(|(kind, _)| all.iter().any(|one| one == kind));
+    let extra = [FRAGMENTS_SHOWN, OUTSIDE].into_iter().filter(|kind| all.iter().any(|one| one == kind));
+    let kinds: Vec<_> = kinds.chain(extra.map(|kind| (kind, colour(page, kind)))).collect();
+    Ok(figure(&question, aid, &kinds, &picker(&charts, 0)))
 }
 
-fn bar(page: &Page<'_>, device: &DevicePeak) -> Bar {
-    let segment = |(kind, bytes): (&String, &u64)| Segment {
-        value: *bytes as f64,
-        fill: page.kinds.of(kind),
-        label: quantity::bytes(*bytes),
-        hover: format!(
-            "{}: {kind} {}, at {}",
-            device.device,
-            quantity::bytes(*bytes),
-            quantity::seconds(device.at_s)
-        ),
-    };
-    let resident = match device.resident_micro_batches {
-        Some(1) => ", 1 micro-batch".to_owned(),
-        Some(count) => format!(", {count} micro-batches"),
-        None => String::new(),
-    };
-    Bar {
-        name: device.device.clone(),
-        segments: device.by_kind_bytes.iter().map(segment).collect(),
-        note: format!("{}{resident}", used(device)),
-        limit: device.capacity_bytes.map(|capacity| capacity as f64),
-        ..Bar::default()
+fn has_memory(run: &RunSummary) -> bool {
+    let failed = run.failure.as_ref().is_some_and(|failure| !failure.holders_bytes.is_empty());
+    failed || !run.peak_memory_bytes.is_empty()
+}
+
+fn draw(page: &Page<'_>, fills: &[Fill<'_>]) -> Result<Markup, PlotError> {
+    let bars: Vec<Bar> = fills.iter().map(|fill| fill.bar(page)).collect();
+    rows::draw(&format!("Memory by kind of {}", fills.first().map_or("", |fill| &fill.name)), &bars)
+}
+
+/// What a device held at its fullest moment, or when it had too little.
+struct Fill<'a> {
+    name: String,
+    held: Vec<(&'a str, u64)>,
+    /// Asked for in vain.
+    asked: Option<(&'a str, u64)>,
+    note: String,
+    capacity: Option<u64>,
+}
+
+impl<'a> Fill<'a> {
+    /// Of a run the device closest to its capacity, or the one that ran out.
+    fn fullest(run: &'a RunSummary) -> Option<Self> {
+        let fill = match run.failure.as_ref().filter(|failure| !failure.holders_bytes.is_empty()) {
+            Some(failure) => Self::failed(failure),
+            None => Self::of(run, run.worst_device()?),
+        };
+        Some(fill.called(run.variant.clone()))
+    }
+
+    fn called(self, name: String) -> Self {
+        Self { name, ..self }
+    }
+
+    /// Of a device what the allocator takes where that is known, otherwise what tensors held.
+    fn of(run: &'a RunSummary, device: &'a DevicePeak) -> Self {
+        let resident = match device.resident_micro_batches {
+            Some(1) => ", 1 micro-batch".to_owned(),
+            Some(count) => format!(", {count} micro-batches"),
+            None => String::new(),
+        };
+        let kinds = |by_kind: &'a IndexMap<String, u64>| {
+            by_kind.iter().map(|(kind, bytes)| (kind.as_str(), *bytes)).collect::<Vec<_>>()
+        };
+        let plain = Self {
+            name: String::new(),
+            held: kinds(&device.by_kind_bytes),
+            asked: None,
+            note: format!("{}{resident}", used(device)),
+            capacity: device.capacity_bytes,
+        };
+        let Some(stage) = run.allocator.iter().find(|stage| stage.device == device.device) else {
+            return plain;
+        };
+        let mut held = kinds(&stage.by_kind_bytes);
+        held.push((FRAGMENTS, stage.peak_reserved_bytes.saturating_sub(stage.peak_allocated_bytes)));
+        held.push((OUTSIDE, stage.outside_bytes));
+        let [needed, capacity] = [stage.needed_bytes(), stage.capacity_bytes].map(quantity::bytes);
+        Self {
+            held,
+            note: format!("{needed} of {capacity}{resident}"),
+            capacity: Some(stage.capacity_bytes),
+            ..plain
+        }
+    }
+
+    /// Of the memory that ran out who held it.
+    fn failed(failure: &'a Failure) -> Self {
+        let short = failure.short_bytes.map(|bytes| format!(", {} short", quantity::bytes(bytes)));
+        Self {
+            name: String::new(),
+            held: failure.holders_bytes.iter().map(|(kind, bytes)| (kind.as_str(), *bytes)).collect(),
+            asked: failure.requested_kind.as_deref().zip(failure.requested_bytes),
+            note: format!("{}{}", failure.store.as_deref().unwrap_or_default(), short.unwrap_or_default()),
+            capacity: failure.capacity_bytes,
+        }
+    }
+
+    /// Its kinds in the order of the page, that of every row.
+    fn in_order(&self, page: &Page<'_>) -> Vec<(&'a str, u64)> {
+        let mut held: Vec<_> = self.held.iter().copied().filter(|(_, bytes)| *bytes > 0).collect();
+        let place = |kind: &str| match kind {
+            FRAGMENTS => usize::MAX - 1,
+            OUTSIDE => usize::MAX,
+            kind => page.kinds.place(kind),
+        };
+        held.sort_by_key(|(kind, _)| place(kind));
+        held
+    }
+
+    fn kinds(&self, page: &Page<'_>) -> Vec<String> {
+        self.in_order(page).into_iter().chain(self.asked).map(|(kind, _)| shown(kind).to_owned()).collect()
+    }
+
+    fn bar(&self, page: &Page<'_>) -> Bar {
+        let segment = |(kind, bytes): (&str, u64), what: &str| Segment {
+            value: bytes as f64,
+            fill: colour(page, shown(kind)),
+            label: quantity::bytes(bytes),
+            hover: format!("{}: {}{what} {}", self.name, shown(kind), quantity::bytes(bytes)),
+        };
+        let held = self.in_order(page).into_iter().map(|one| segment(one, ""));
+        let asked = self.asked.map(|one| segment(one, ", asked for"));
+        Bar {
+            name: self.name.clone(),
+            segments: held.chain(asked).collect(),
+            note: self.note.clone(),
+            limit: self.capacity.map(|capacity| capacity as f64),
+            ..Bar::default()
+        }
     }
 }
 
-/// Who holds the memory of the runs that do not fit, up to where it was asked for more than there is.
-fn holders(page: &Page<'_>) -> Result<Markup, PlotError> {
-    let failed = page.focus.iter().filter_map(|run| Some((*run, run.failure.as_ref()?)));
-    let failed: Vec<_> =
-        failed.filter(|(_, failure)| !failure.holders_bytes.is_empty()).take(CHARTS_MAX).collect();
-    if failed.is_empty() {
-        return Ok(html! {});
-    }
-    let bars: Vec<_> = failed.iter().map(|(run, failure)| held(page, run, failure)).collect();
-    let kinds =
-        failed.iter().flat_map(|(_, failure)| failure.holders_bytes.keys().chain(&failure.requested_kind));
-    let kinds = legend(kinds.map(String::as_str), |name| page.kinds.of(name));
-    let question = format!("Who holds the memory of what does not fit{}?", page.place);
-    let aid = "The first memory that was too small, at the moment it was: what it held by kind, and beyond the upright line of its capacity what was asked for.";
-    Ok(figure(&question, aid, &kinds, &rows::draw(&question, &bars)?))
+/// Word for a kind of bytes.
+fn shown(kind: &str) -> &str {
+    if kind == FRAGMENTS { FRAGMENTS_SHOWN } else { kind }
 }
 
-fn held(page: &Page<'_>, run: &RunSummary, failure: &Failure) -> Bar {
-    let segment = |kind: &str, bytes: u64, what: &str| Segment {
-        value: bytes as f64,
-        fill: page.kinds.of(kind),
-        label: quantity::bytes(bytes),
-        hover: format!("{}: {kind}{what} {}", run.variant, quantity::bytes(bytes)),
-    };
-    let held = failure.holders_bytes.iter().map(|(kind, bytes)| segment(kind, *bytes, ""));
-    let asked = failure.requested_kind.as_ref().zip(failure.requested_bytes);
-    let asked = asked.map(|(kind, bytes)| segment(kind, bytes, ", asked for"));
-    let short = failure.short_bytes.map(|bytes| format!(", {} short", quantity::bytes(bytes)));
-    Bar {
-        name: run.variant.clone(),
-        segments: held.chain(asked).collect(),
-        note: format!("{}{}", failure.store.as_deref().unwrap_or_default(), short.unwrap_or_default()),
-        limit: failure.capacity_bytes.map(|capacity| capacity as f64),
-        ..Bar::default()
+fn colour(page: &Page<'_>, kind: &str) -> RGBAColor {
+    match kind {
+        FRAGMENTS_SHOWN => GREY.mix(0.7),
+        OUTSIDE => GREY.mix(0.3),
+        kind => page.kinds.of(kind),
     }
 }
 
@@ -137,7 +215,7 @@ fn over_time(page: &Page<'_>) -> Result<Markup, PlotError> {
     for (run, curve) in &curves {
         let label = format!("{}, {}", run.variant, curve.device);
         let name = format!("Memory over time of {label}");
-        charts.push((label, memory_curve::draw(&name, curve, end_s, &page.kinds)?));
+        charts.push((label, memory_curve::draw(&name, &in_order(page, curve), end_s, &page.kinds)?));
     }
     let kinds = curves.iter().flat_map(|(_, curve)| &curve.kinds).map(String::as_str);
     let kinds = legend(kinds, |name| page.kinds.of(name));
@@ -145,6 +223,22 @@ fn over_time(page: &Page<'_>) -> Result<Markup, PlotError> {
     let aid = "Bytes held since the start of the run, stacked by kind, all runs to the same time scale; the line is the capacity.";
     let runs: Vec<_> = curves.iter().map(|(run, _)| *run).collect();
     Ok(figure(&question, aid, &kinds, &picker(&charts, first(page, &runs))))
+}
+
+/// A curve with its kinds in the order of the page.
+fn in_order(page: &Page<'_>, curve: &MemoryCurve) -> MemoryCurve {
+    let mut order: Vec<usize> = (0..curve.kinds.len()).collect();
+    order.sort_by_key(|kind| page.kinds.place(&curve.kinds[*kind]));
+    let point = |point: &MemoryPoint| MemoryPoint {
+        at_s: point.at_s,
+        bytes: order.iter().map(|kind| point.bytes.get(*kind).copied().unwrap_or_default()).collect(),
+    };
+    MemoryCurve {
+        device: curve.device.clone(),
+        capacity_bytes: curve.capacity_bytes,
+        kinds: order.iter().map(|kind| curve.kinds[*kind].clone()).collect(),
+        points: curve.points.iter().map(point).collect(),
+    }
 }
 
 /// Speed against memory, or against what of it activations take where they are what is compared; over a sweep it stands with the

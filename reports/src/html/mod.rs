@@ -36,10 +36,12 @@ use plotters::style::RGBAColor;
 use crate::plots::PlotError;
 use crate::plots::palette::{self, Categories};
 use crate::ranking::{Comparison, Point, Speed};
-use crate::summary::{RunSummary, Summary};
+use crate::summary::{FRAGMENTS, RunSummary, Summary};
 
 /// Runs that a chart or a picker of one point shows; a stranger reads no more.
 const RUNS_MAX: usize = 24;
+/// Points that a reader can pick.
+const POINTS_MAX: usize = 12;
 /// Rows of a table that stand on the page; more can be scrolled.
 const ROWS_AT_ONCE: usize = 20;
 
@@ -73,17 +75,30 @@ struct Page<'a> {
     kinds: Categories,
     /// Titles of sections, as they are written.
     contents: RefCell<Vec<&'static str>>,
+    /// True where it is shown before a reader picks another point.
+    is_first: bool,
 }
 
 impl<'a> Page<'a> {
     fn new(summary: &'a Summary) -> Self {
+        Self::at(summary, None)
+    }
+
+    /// The page for a point, of which the best run is looked at closely; without one that of the best of all.
+    fn at(summary: &'a Summary, at: Option<usize>) -> Self {
         let comparison = Comparison::of(&summary.variants, &summary.axes, &summary.cases);
-        let shown = comparison.shown();
-        let shown_run = shown.map(|(_, run)| run);
-        let point = shown.map(|(point, _)| point).or(comparison.points.first());
+        let best = comparison.shown();
+        let (point, shown_run) = match at.and_then(|at| comparison.points.get(at)) {
+            Some(point) => (Some(point), comparison.leader_at(point)),
+            None => {
+                let (point, run) = best.unzip();
+                (point.or(comparison.points.first()), run)
+            }
+        };
         let focus = point.map_or(Vec::new(), |point| point.runs.iter().take(RUNS_MAX).copied().collect());
         let case = point.and_then(|point| comparison.case_of(point)).map(|case| case.values.clone());
         let label = point.map(|point| comparison.label(point)).unwrap_or_default();
+        let is_first = at.is_none();
         let place = if label.is_empty() { label } else { format!(" at {label}") };
         let runs = summary.variants.iter();
         let variants = Categories::variants(runs.clone().map(|run| run.variant.as_str()));
@@ -95,18 +110,21 @@ impl<'a> Page<'a> {
             runs.clone().flat_map(|run| &run.allocator).flat_map(|stage| stage.by_kind_bytes.keys());
         let curves = runs.clone().flat_map(|run| &run.memory_curves).flat_map(|curve| &curve.kinds);
         let failures = runs.filter_map(|run| run.failure.as_ref());
-        let holders =
-            failures.flat_map(|failure| failure.holders_bytes.keys().chain(&failure.requested_kind));
+        let holders = failures
+            .flat_map(|failure| failure.holders_bytes.keys().chain(&failure.requested_kind))
+            .filter(|kind| *kind != FRAGMENTS);
         let kinds =
             Categories::bytes(devices.chain(tensors).chain(curves).chain(holders).map(String::as_str));
         let contents = RefCell::default();
-        Page { summary, shown: shown_run, focus, case, place, variants, kinds, comparison, contents }
+        Page { summary, shown: shown_run, focus, case, place, variants, kinds, comparison, contents, is_first }
     }
 
-    /// The title of a section, which the contents bar then has.
+    /// The title of a section, which the contents bar then has; where several points have it, links go to
+    /// that of the point that is shown.
     fn heading(&self, title: &'static str) -> Markup {
         self.contents.borrow_mut().push(title);
-        html! { h2 id=(anchor(title)) { (title) } }
+        let id = anchor(title);
+        html! { h2 id=[self.is_first.then_some(&id)] data-anchor=(id) { (title) } }
     }
 
     fn points(&self) -> &[Point<'a>] {
@@ -132,12 +150,7 @@ fn render(page: &Page<'_>) -> Result<Markup, PlotError> {
     sections.push(searched::section(page)?);
     sections.push(setup::section(page)?);
     sections.push(campaign::section(page));
-    sections.push(time::speed(page)?);
-    sections.push(time::causes(page)?);
-    sections.push(replay::section(page)?);
-    sections.push(program::section(page)?);
-    sections.push(time::one_step(page)?);
-    sections.push(memory::section(page)?);
+    sections.push(points(page)?);
     sections.push(evidence::promises(page)?);
     sections.push(evidence::confidence(page)?);
     sections.push(constants::section(page));
@@ -147,6 +160,42 @@ fn render(page: &Page<'_>) -> Result<Markup, PlotError> {
         script { (PreEscaped(include_str!("script.js"))) }
     };
     Ok(document(&summary.name, &summary.version, &body))
+}
+
+/// What is drawn for one point: that of the best run, and with scripts any of the first points.
+fn points(page: &Page<'_>) -> Result<Markup, PlotError> {
+    let shown = page.focus.first().map(|run| &run.point);
+    let is_other = |point: &Point<'_>| shown != Some(point.values);
+    let others = (0..page.points().len()).filter(|at| is_other(&page.points()[*at])).take(POINTS_MAX - 1);
+    let others: Vec<Page<'_>> = others.map(|at| Page::at(page.summary, Some(at))).collect();
+    if others.is_empty() {
+        return of_point(page);
+    }
+    let mut all = vec![(page, of_point(page)?)];
+    for other in &others {
+        all.push((other, of_point(other)?));
+    }
+    let more = page.points().len() - all.len();
+    let more = (more > 0).then(|| format!("{more} more points are in the table and in results.csv."));
+    Ok(html! {
+        div.points data-more=[more] {
+            @for (place, (page, drawn)) in all.iter().enumerate() {
+                div.point data-name=(page.place.trim_start_matches(" at ")) hidden[place > 0] { (drawn) }
+            }
+        }
+    })
+}
+
+/// Speed, causes, step and memory of a point.
+fn of_point(page: &Page<'_>) -> Result<Markup, PlotError> {
+    Ok(html! {
+        (time::speed(page)?)
+        (time::causes(page)?)
+        (replay::section(page)?)
+        (program::section(page)?)
+        @if page.is_first { (time::one_step(page)?) }
+        (memory::section(page)?)
+    })
 }
 
 /// The bar that stays while the page is scrolled.

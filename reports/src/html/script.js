@@ -56,6 +56,30 @@ for (const picker of document.querySelectorAll(".picker")) {
   picker.prepend(select);
   show();
 }
+// Points: what is drawn for one of them at a time. Without this script the first is shown.
+for (const points of document.querySelectorAll(".points")) {
+  const all = [...points.querySelectorAll(":scope > .point")];
+  const [label, select] = [document.createElement("label"), document.createElement("select")];
+  for (const point of all) select.append(new Option(point.dataset.name));
+  const show = () =>
+    all.forEach((point, index) => {
+      point.hidden = index !== select.selectedIndex;
+      for (const title of point.querySelectorAll("[data-anchor]"))
+        point.hidden ? title.removeAttribute("id") : (title.id = title.dataset.anchor);
+    });
+  select.addEventListener("change", show);
+  label.append("Drawn for ", select);
+  const bar = document.createElement("div");
+  bar.className = "drawn-for";
+  bar.append(label);
+  if (points.dataset.more) {
+    const more = document.createElement("p");
+    more.className = "aid";
+    more.textContent = points.dataset.more;
+    bar.append(more);
+  }
+  points.prepend(bar);
+}
 // Contents: folded where they stand on top of the page; the section that is read is marked.
 const contents = document.querySelector(".contents");
 if (contents) {
@@ -64,8 +88,8 @@ if (contents) {
   beside.addEventListener("change", fold);
   fold();
   const links = [...contents.querySelectorAll("a")];
-  const places = links.map((link) => document.getElementById(link.hash.slice(1)));
   const mark = () => {
+    const places = links.map((link) => document.getElementById(link.hash.slice(1)));
     const passed = places.filter((place) => place && place.getBoundingClientRect().top < innerHeight / 3).length;
     const ended = innerHeight + scrollY >= document.documentElement.scrollHeight - 2;
     const read = ended ? links.length - 1 : Math.max(passed - 1, 0);

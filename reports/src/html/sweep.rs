@@ -107,8 +107,41 @@ fn curve(
     let aid = format!(
         "The {what} of each variant, {better} is better; a cross on the axis is a point where a variant does not run.{some}"
     );
-    let axes = Axes { x_title: path, x: &positions, y_title: &what, y_text: &y_text };
+    let ideal = if scales(path) && page.speed().is_of_work() { ideal(&lines) } else { Vec::new() };
+    let aid = match efficiency(&ideal, &lines) {
+        Some(sentence) => format!("{aid} {sentence}"),
+        None => aid,
+    };
+    let axes = Axes { x_title: path, x: &positions, y_title: &what, y_text: &y_text, ideal };
     Ok(figure(&question, &aid, &[], &curves::draw(&question, &lines, &axes, &page.variants)?))
+}
+
+/// True if a path is a number of GPUs, or of nodes of them: twice as many might do twice as much.
+fn scales(path: &str) -> bool {
+    path == "parallelism.data" || (path.starts_with("machine.") && path.ends_with(".count"))
+}
+
+/// Speed in proportion to the number of GPUs, from the fastest line at the least number at which any runs.
+fn ideal(lines: &[Line]) -> Vec<(f64, f64)> {
+    let at = |position: usize| lines.iter().filter_map(|line| line.points.get(position)?.1).reduce(f64::max);
+    let positions: Vec<f64> =
+        lines.first().map_or(Vec::new(), |line| line.points.iter().map(|(x, _)| *x).collect());
+    let begun = (0..positions.len()).find_map(|position| Some((position, at(position)?)));
+    let Some((first, speed)) = begun.filter(|(first, _)| first + 1 < positions.len()) else {
+        return Vec::new();
+    };
+    positions[first..].iter().map(|x| (*x, speed * x / positions[first])).collect()
+}
+
+/// `The dashes are in proportion: at 64 the fastest, buckets, reaches 84.0 % of them.`
+fn efficiency(ideal: &[(f64, f64)], lines: &[Line]) -> Option<String> {
+    let (at, whole) = ideal.last()?;
+    let ends = lines.iter().filter_map(|line| Some((&line.name, line.points.last()?.1?)));
+    let (name, speed) = ends.reduce(|best, next| if next.1 > best.1 { next } else { best })?;
+    Some(format!(
+        "The dashes are speed in proportion to the count: at {at} the fastest, {name}, reaches {} of it.",
+        quantity::percent(speed / whole)
+    ))
 }
 
 /// The lines that can be told apart: those that reach farthest to the better side.

@@ -2,6 +2,7 @@
 
 use maud::Markup;
 use plotters::coord::types::RangedCoordf64;
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
 use super::palette::{Categories, GRID, MUTED};
@@ -24,7 +25,12 @@ pub(crate) struct Axes<'a> {
     pub(crate) x: &'a [(f64, String)],
     pub(crate) y_title: &'a str,
     pub(crate) y_text: &'a dyn Fn(f64) -> String,
+    /// What lines are held against, by position; none where there are no points.
+    pub(crate) ideal: Vec<(f64, f64)>,
 }
+
+/// Length of a dash of the ideal line, and of the space behind it.
+const DASH: (u32, u32) = (6, 4);
 
 /// Draws the lines from zero upwards. The axis is logarithmic where its values spread over more than eightfold.
 pub(crate) fn draw(
@@ -40,6 +46,7 @@ pub(crate) fn draw(
     let pad = (place(most) - place(least)).max(1e-9) * 0.03;
     let highest =
         lines.iter().flat_map(|line| &line.points).filter_map(|(_, y)| *y).fold(f64::MIN_POSITIVE, f64::max);
+    let highest = axes.ideal.iter().map(|(_, y)| *y).fold(highest, f64::max);
     let margin = lines
         .iter()
         .map(|line| text_width(&line.label(axes)))
@@ -62,6 +69,12 @@ pub(crate) fn draw(
         let middle = (LEFT as i32 + WIDTH as i32 - margin) / 2;
         area.draw_text(&title, &style(MUTED, Anchor::Middle), (middle, HEIGHT - 10))?;
         let mut ends = Vec::new();
+        if let Some((x, y)) = axes.ideal.last() {
+            let ideal: Vec<_> = axes.ideal.iter().map(|(x, y)| (place(*x), *y)).collect();
+            let dashes = DashedPathElement::new(ideal, DASH.0, DASH.1, MUTED.stroke_width(2));
+            chart.draw_series([dashes])?;
+            ends.push((chart.backend_coord(&(place(*x), *y)).1, "ideal".to_owned(), MUTED.to_rgba()));
+        }
         for line in lines {
             let colour = colours.of(&line.name);
             let placed: Vec<_> = line.points.iter().map(|(x, y)| (place(*x), *y)).collect();

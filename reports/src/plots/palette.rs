@@ -137,6 +137,11 @@ impl Categories {
         self.0.get(name).copied().unwrap_or(GREY.to_rgba())
     }
 
+    /// The place of `name` among all; behind them for a stranger.
+    pub(crate) fn place(&self, name: &str) -> usize {
+        self.0.get_index_of(name).unwrap_or(self.0.len())
+    }
+
     /// All, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, RGBAColor)> {
         self.0.iter().map(|(name, colour)| (name.as_str(), *colour))

@@ -3,13 +3,10 @@
 use maud::Markup;
 use plotters::prelude::*;
 
+use super::layout::{BAR, MARGIN, Rows};
 use super::palette::{BED, INK, MUTED, text_on};
-use super::{Anchor, PlotError, WIDTH, fitted, picture, style, text_width, write};
+use super::{Anchor, Area, PlotError, WIDTH, fitted, picture, style, text_width, write};
 
-const ROW: i32 = 30;
-const BAR: i32 = 18;
-const MARGIN: i32 = 8;
-const NAME_MAX: i32 = 230;
 const NOTE_MAX: i32 = 480;
 
 /// One row.
@@ -54,15 +51,16 @@ impl Bar {
 pub(crate) fn draw(name: &str, bars: &[Bar]) -> Result<Markup, PlotError> {
     let notes = bars.iter().filter(|bar| !bar.segments.is_empty());
     let note = notes.map(|bar| text_width(&bar.note)).max().unwrap_or_default();
-    let left =
-        bars.iter().map(|bar| text_width(&bar.name)).max().unwrap_or_default().min(NAME_MAX) + 2 * MARGIN;
+    let rows = Rows::of(bars.iter().map(|bar| bar.name.as_str()));
+    let left = rows.left();
     let right = WIDTH as i32 - (note.min(NOTE_MAX) + 2 * MARGIN);
     let reach = bars.iter().map(Bar::reach).fold(f64::MIN_POSITIVE, f64::max);
     let scale = Scale { left, width: f64::from(right - left), reach };
-    picture(bars.len() as u32 * ROW as u32 + 8, name, |area| {
-        for (index, bar) in bars.iter().enumerate() {
-            let middle = index as i32 * ROW + ROW / 2 + 4;
-            write(area, (left - MARGIN, middle), &fitted(&bar.name, NAME_MAX), Anchor::End)?;
+    let tops = || rows.tops().zip(bars);
+    picture(rows.height(false), name, |area| {
+        rows.write_names(area)?;
+        for (top, bar) in tops() {
+            let middle = top + BAR / 2;
             if bar.segments.is_empty() {
                 let room = WIDTH as i32 - left - MARGIN;
                 area.draw_text(&fitted(&bar.note, room), &style(MUTED, Anchor::Start), (left, middle))?;
@@ -71,9 +69,9 @@ pub(crate) fn draw(name: &str, bars: &[Bar]) -> Result<Markup, PlotError> {
                 write(area, (scale.x(bar.reach()).max(left) + MARGIN, middle), &note, Anchor::Start)?;
             }
         }
-        beds(area, bars, &scale)?;
-        let hover = segments(area, bars, &scale)?;
-        marks(area, bars, &scale)?;
+        beds(area, tops(), &scale)?;
+        let hover = segments(area, tops(), &scale)?;
+        marks(area, tops(), &scale)?;
         Ok(hover)
     })
 }
@@ -91,8 +89,12 @@ impl Scale {
 }
 
 /// Where a bar has a limit, the room up to it.
-fn beds(area: &super::Area<'_>, bars: &[Bar], scale: &Scale) -> Result<(), PlotError> {
-    for (top, bar) in tops(bars) {
+fn beds<'b>(
+    area: &Area<'_>,
+    bars: impl Iterator<Item = (i32, &'b Bar)>,
+    scale: &Scale,
+) -> Result<(), PlotError> {
+    for (top, bar) in bars {
         if let Some(limit) = bar.limit {
             area.draw(&Rectangle::new([(scale.left, top), (scale.x(limit), top + BAR)], BED.filled()))?;
         }
@@ -100,9 +102,13 @@ fn beds(area: &super::Area<'_>, bars: &[Bar], scale: &Scale) -> Result<(), PlotE
     Ok(())
 }
 
-fn segments(area: &super::Area<'_>, bars: &[Bar], scale: &Scale) -> Result<Vec<String>, PlotError> {
+fn segments<'b>(
+    area: &Area<'_>,
+    bars: impl Iterator<Item = (i32, &'b Bar)>,
+    scale: &Scale,
+) -> Result<Vec<String>, PlotError> {
     let mut hover = Vec::new();
-    for (top, bar) in tops(bars) {
+    for (top, bar) in bars {
         let mut sum = 0.0;
         for segment in bar.segments.iter().filter(|segment| segment.value > 0.0) {
             let (from, to) = (scale.x(sum), scale.x(sum + segment.value));
@@ -121,12 +127,16 @@ fn segments(area: &super::Area<'_>, bars: &[Bar], scale: &Scale) -> Result<Vec<S
 }
 
 /// Limits as upright lines, ranges as whiskers.
-fn marks(area: &super::Area<'_>, bars: &[Bar], scale: &Scale) -> Result<(), PlotError> {
+fn marks<'b>(
+    area: &Area<'_>,
+    bars: impl Iterator<Item = (i32, &'b Bar)>,
+    scale: &Scale,
+) -> Result<(), PlotError> {
     let line = |from, to| PathElement::new(vec![from, to], INK.stroke_width(2));
-    for (top, bar) in tops(bars) {
+    for (top, bar) in bars {
         if let Some(limit) = bar.limit {
-            let x = scale.x(limit);
-            area.draw(&line((x, top - (ROW - BAR) / 2), (x, top + BAR + (ROW - BAR) / 2)))?;
+            let [from, to] = Rows::across(top).map(|y| (scale.x(limit), y));
+            area.draw(&line(from, to))?;
         }
         if let Some((least, most)) = bar.range {
             let (from, to, middle) = (scale.x(least), scale.x(most), top + BAR / 2);
@@ -136,9 +146,4 @@ fn marks(area: &super::Area<'_>, bars: &[Bar], scale: &Scale) -> Result<(), Plot
         }
     }
     Ok(())
-}
-
-/// The bars with the upper edge of each.
-fn tops(bars: &[Bar]) -> impl Iterator<Item = (i32, &Bar)> {
-    bars.iter().enumerate().map(|(index, bar)| (index as i32 * ROW + (ROW - BAR) / 2 + 4, bar))
 }

@@ -4,14 +4,11 @@
 use maud::Markup;
 use plotters::prelude::*;
 
+use super::layout::{BAR, MARGIN, Rows};
 use super::palette::{GREEN, INK, MUTED, VERMILLION};
-use super::{Anchor, PlotError, WIDTH, fitted, picture, style, text_width, write};
+use super::{Anchor, PlotError, WIDTH, picture, style, write};
 use crate::quantity;
 
-const ROW: i32 = 30;
-const BAR: i32 = 18;
-const MARGIN: i32 = 8;
-const NAME_MAX: i32 = 230;
 /// Room for a time beside a bar.
 const TIME: i32 = 70;
 
@@ -33,18 +30,18 @@ pub(crate) struct Bar {
 pub(crate) fn draw(name: &str, base: f64, bars: &[Bar]) -> Result<Markup, PlotError> {
     let times = || bars.iter().flat_map(|bar| [bar.faster, bar.slower]).flatten().chain([base]);
     let (least, most) = times().fold((f64::MAX, 0.0_f64), |(least, most), t| (least.min(t), most.max(t)));
-    let names = bars.iter().map(|bar| text_width(&bar.name)).max().unwrap_or_default().min(NAME_MAX);
-    let left = names + 2 * MARGIN + TIME;
+    let rows = Rows::of(bars.iter().map(|bar| bar.name.as_str()));
+    let left = rows.left() + TIME;
     let width = f64::from(WIDTH as i32 - TIME - left);
     let range = (most - least).max(f64::MIN_POSITIVE);
     let x = |time: f64| left + ((time - least) / range * width).round() as i32;
-    let height = bars.len() as i32 * ROW + ROW;
-    picture(height as u32, name, |area| {
+    let foot = rows.tops().last().map_or(0, |top| Rows::across(top)[1]);
+    picture(rows.height(true), name, |area| {
         let mut hover = Vec::new();
-        let tops: Vec<i32> = (0..bars.len() as i32).map(|row| row * ROW + (ROW - BAR) / 2 + 4).collect();
+        rows.write_names(area)?;
+        let tops: Vec<i32> = rows.tops().collect();
         for (bar, top) in bars.iter().zip(&tops) {
             let middle = top + BAR / 2;
-            write(area, (names + MARGIN, middle), &fitted(&bar.name, NAME_MAX), Anchor::End)?;
             let time = |time: f64, at, anchor| {
                 area.draw_text(&quantity::seconds(time), &style(MUTED, anchor), (at, middle))
             };
@@ -55,9 +52,8 @@ pub(crate) fn draw(name: &str, base: f64, bars: &[Bar]) -> Result<Markup, PlotEr
                 time(slower, x(slower.max(base)) + MARGIN, Anchor::Start)?;
             }
         }
-        let line = PathElement::new(vec![(x(base), 0), (x(base), height - ROW + 4)], INK.stroke_width(2));
-        area.draw(&line)?;
-        write(area, (x(base), height - ROW / 2), &quantity::seconds(base), Anchor::Middle)?;
+        area.draw(&PathElement::new(vec![(x(base), 0), (x(base), foot)], INK.stroke_width(2)))?;
+        write(area, (x(base), foot + BAR / 2 + 2), &quantity::seconds(base), Anchor::Middle)?;
         for (bar, top) in bars.iter().zip(&tops) {
             for (time, fill, what) in
                 [(bar.faster, FASTER, "twice as fast"), (bar.slower, SLOWER, "half as fast")]

@@ -3,14 +3,11 @@
 use maud::Markup;
 use plotters::prelude::*;
 
+use super::layout::{BAR, MARGIN, Rows};
 use super::palette::{BLUE, GREEN, GRID, VERMILLION};
-use super::{Anchor, PlotError, WIDTH, fitted, picture, text_width, write};
+use super::{Anchor, PlotError, WIDTH, picture, write};
 use crate::quantity;
 
-const ROW: i32 = 30;
-const BAR: i32 = 18;
-const MARGIN: i32 = 8;
-const NAME_MAX: i32 = 230;
 /// Room for a number beside a bar.
 const NUMBER: i32 = 90;
 
@@ -36,15 +33,15 @@ pub(crate) fn draw(
 ) -> Result<Markup, PlotError> {
     let bars = bars([before, after], differences);
     let most = bars.iter().flat_map(|bar| [bar.from, bar.to]).fold(f64::MIN_POSITIVE, f64::max);
-    let names = bars.iter().map(|bar| text_width(bar.name)).max().unwrap_or_default().min(NAME_MAX);
-    let left = names + 2 * MARGIN;
+    let rows = Rows::of(bars.iter().map(|bar| bar.name));
+    let left = rows.left();
     let width = f64::from(WIDTH as i32 - NUMBER - left);
     let x = |time: f64| left + (time / most * width).round() as i32;
-    picture(bars.len() as u32 * ROW as u32 + 8, name, |area| {
-        let tops: Vec<i32> = (0..bars.len() as i32).map(|row| row * ROW + (ROW - BAR) / 2 + 4).collect();
+    picture(rows.height(false), name, |area| {
+        rows.write_names(area)?;
+        let tops: Vec<i32> = rows.tops().collect();
         for (bar, top) in bars.iter().zip(&tops) {
             let middle = top + BAR / 2;
-            write(area, (left - MARGIN, middle), &fitted(bar.name, NAME_MAX), Anchor::End)?;
             write(area, (x(bar.from.max(bar.to)) + MARGIN, middle), &bar.note, Anchor::Start)?;
         }
         // Each begins where the one before ended.

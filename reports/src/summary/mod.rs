@@ -234,6 +234,9 @@ pub struct RunSummary {
     pub steady: Option<bool>,
     /// Step time over the seeds, where there were several.
     pub step_time_spread: Option<Spread>,
+    /// Step time with each seed, in their order, where there were several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seed_step_times_s: Vec<f64>,
     /// Why it has no step time.
     pub failure: Option<Failure>,
     /// One step, drawn in the report only.

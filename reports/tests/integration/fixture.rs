@@ -177,6 +177,7 @@ pub(crate) fn summary(name: &str, axes: &[&str], variants: Vec<RunSummary>) -> S
 pub(crate) fn citation(text: &str, published: f64, ours: f64) -> Citation {
     Citation {
         text: text.to_owned(),
+        at: String::new(),
         source: "Qi et al., ICLR 2024, Table 5".to_owned(),
         published: format!("{:.2} %", published * 100.0),
         ours: format!("{:.2} %", ours * 100.0),
@@ -195,6 +196,8 @@ fn runs(points: &[usize], seeds: bool) -> Vec<RunSummary> {
             max_s: mean_s * 1.02,
             seeds: 5,
         });
+        let spread = run.step_time_spread.into_iter();
+        run.seed_step_times_s = spread.flat_map(|it| [it.min_s, it.mean_s, it.max_s]).collect();
         run
     };
     points.iter().flat_map(|m| WAYS.iter().map(move |way| run(way, *m))).collect()

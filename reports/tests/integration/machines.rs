@@ -81,7 +81,7 @@ fn what_concerns_the_machine_stands_where_it_belongs() {
         "What does communication cost?",
         "Which links are the busiest?",
         "Does it fit?",
-        "Who holds the memory of what does not fit?",
+        "What fills the memory?",
         "What do the times rest on?",
         "Which constants does it rest on?",
     ];
@@ -200,7 +200,7 @@ fn a_run_that_does_not_fit_says_who_holds_the_memory() {
         "of one kind there is nothing to tell"
     );
     let page = page(&cluster());
-    assert!(page.contains("Who holds the memory of what does not fit?"));
+    assert!(page.contains("What fills the memory?"));
     assert!(page.contains("plain: activations, asked for 5.28 GB"));
 }
 

@@ -552,6 +552,7 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
             max_s: times.iter().copied().fold(0.0, f64::max),
             seeds,
         });
+        summary.seed_step_times_s = times;
     }
     summary.notes = notes::notes(scenario, &summary);
     summary.notes.extend(super::virtualised::notes(built));

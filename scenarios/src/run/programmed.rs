@@ -165,6 +165,7 @@ impl<'a> Setting<'a> {
         summary.activities = Some(first.activities);
         rest_on(summary, first);
         summary.step_time_spread = Some(step).filter(|_| seeds > 1);
+        summary.seed_step_times_s = if seeds > 1 { of(0).collect() } else { Vec::new() };
         summary.program = Some(ExecutedProgram {
             execution: written(self.software.mode()),
             framework: self.framework().to_owned(),
