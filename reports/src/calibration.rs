@@ -124,8 +124,12 @@ pub struct FitPoint {
     pub unstable: bool,
 }
 
+/// Fewest values of which there are statistics.
+const SAMPLES_MIN: usize = 5;
 /// Tasks of a law that are told one by one.
 const FARTHEST: usize = 5;
+/// Seconds that a second look may take (`--budget`).
+const BUDGET_S: u32 = 300;
 const FITTED: &str = "fitted";
 const HELD_OUT: &str = "held out";
 
@@ -154,22 +158,26 @@ fn render(calibration: &Calibration) -> Result<Markup, PlotError> {
                 @if let Some(error) = held_out(calibration) { "; of those that nothing was fitted to half are within " (quantity::percent(error)) }
                 @match untold {
                     0 => ".",
-                    1 => "; the records do not tell one constant: scenarios keep the catalogue's.",
-                    more => { "; the records do not tell " (more) " constants: scenarios keep the catalogue's." }
+                    1 => "; one constant is not identifiable: scenarios keep the catalogue's.",
+                    more => { "; " (more) " constants are not identifiable: scenarios keep the catalogue's." }
                 }
             }
             @if !calibration.steady {
-                p { span.bad { "The device changed" } @if let Some(drift) = calibration.drift { " by " (quantity::percent(drift)) } " while it was measured." }
+                p {
+                    span.bad { "Results drifted" }
+                    @if let Some(drift) = calibration.drift { " by " (quantity::percent(drift)) }
+                    " during the run: is the machine busy, or does it slow down as it gets warm? Repeat when it is idle, or look longer: "
+                    code { "--budget " (BUDGET_S) } "."
+                }
             }
             dl.parameters {
                 @for (name, value) in facts(calibration) { div { dt { (name) } dd { (value) } } }
             }
             p.aid {
-                "An error of a constant is its relative standard error. A law is judged by a quarter of its tasks to which \
-                 nothing was fitted. Lay the file over a scenario with " code { "calibration: [" (calibration.file) "]" } "."
+                "A law is judged by a quarter of its tasks to which nothing was fitted. Lay the file over a scenario with " code { "calibration: [" (calibration.file) "]" } "."
             }
-            (errors(calibration))
             (constants(calibration))
+            (errors(calibration))
             @if !calibration.met.is_empty() { (met(&calibration.met)) }
             @for law in laws { (law) }
         }
@@ -192,10 +200,13 @@ fn errors(calibration: &Calibration) -> Markup {
     const DECADES: &str = "of other decades";
     const CATALOGUE: &str = "of the catalogue";
     let aid = "Of the quarter that was held out; where there are such, the mean error on each decade of sizes by a fit to all \
-               others, and that of the catalogue's constants on the same quarter.";
-    let has = |errors: fn(&Law) -> Option<Errors>| calibration.laws.iter().any(|law| errors(law).is_some());
+               others, and that of the catalogue's constants on the same quarter. Fewer than five tasks have no statistics.";
+    let has = |errors: fn(&Law) -> Option<Errors>| {
+        calibration.laws.iter().any(|law| errors(law).is_some_and(Errors::tells))
+    };
     let (decades, catalogue) = (has(|law| law.decades), has(|law| law.catalogue));
     let mean = |errors: &Option<Errors>| {
+        let errors = errors.filter(|errors| errors.tells());
         errors.map_or(quantity::NONE.to_owned(), |errors| quantity::percent(errors.mean))
     };
     html! {
@@ -214,6 +225,10 @@ fn errors(calibration: &Calibration) -> Markup {
                     td.number { (law.points.len()) }
                     @match &law.held_out {
                         None => { td.number { "0" } @for _ in 0..6 { td.number { (quantity::NONE) } } }
+                        Some(errors) if !errors.tells() => {
+                            td.number { (errors.samples) }
+                            @for _ in 0..6 { td.number { (quantity::NONE) } }
+                        }
                         Some(errors) => { (judged(errors)) }
                     }
                     @if decades { td.number { (mean(&law.decades)) } }
@@ -260,32 +275,31 @@ fn met(met: &[Met]) -> Markup {
     }
 }
 
+/// The one table of constants: quantity, value, how sure it is, what rests on it.
 fn constants(calibration: &Calibration) -> Markup {
+    let is_unused = |law: &Law, constant: &Constant| {
+        let full = format!("{}.{}", law.name, constant.name);
+        calibration.unused.iter().any(|unused| *unused == law.name || *unused == full)
+    };
     html! {
         section {
-            h2 #constants { "Constants" }
-            @if !calibration.unused.is_empty() {
-                p { "No scenario rests on " (calibration.unused.join(", ")) " yet." }
-            }
+            h2 #constants { "What was found" }
+            p.aid { "± is the relative standard error of a value." }
             div.wide { table.judged {
-                thead { tr {
-                    th { "law" } th { "constant" } th.number { "value" } th { "unit" } th.number { "error" }
-                } }
+                thead { tr { th { "quantity" } th.number { "value" } th.number { "±" } th { "used by" } } }
                 tbody {
                     @for law in &calibration.laws {
-                        @for (at, constant) in law.constants.iter().enumerate() {
+                        @for constant in &law.constants {
                             tr {
-                                td { @if at == 0 { a href=(format!("#{}", law.name)) { (law.name) } } }
-                                td { (constant.name) }
-                                td.number { (quantity::significant(constant.value)) }
-                                td { (constant.unit) }
-                                td.number {
-                                    @match constant.error {
-                                        Some(error) if constant.told => (quantity::percent(error)),
-                                        None if constant.told => (quantity::NONE),
-                                        _ => { span.bad { "not told" } }
-                                    }
+                                td { a href=(format!("#{}", law.name)) { (law.name) } " " (constant.name) }
+                                @if constant.told {
+                                    td.number { (quantity::significant(constant.value)) " " (constant.unit) }
+                                    td.number { (constant.error.map_or(quantity::NONE.to_owned(), quantity::percent)) }
+                                } @else {
+                                    td.number { span.bad { "not identifiable" } " (catalogue value kept)" }
+                                    td.number { (quantity::NONE) }
                                 }
+                                td { @if is_unused(law, constant) { "no model yet" } @else { "scenarios with this file" } }
                             }
                         }
                     }
@@ -295,13 +309,13 @@ fn constants(calibration: &Calibration) -> Markup {
     }
 }
 
-/// What half of the tasks are within that nothing was fitted to, of all laws; none if there are none.
+/// What half of the tasks are within that nothing was fitted to, of all laws; none of few.
 fn held_out(calibration: &Calibration) -> Option<f64> {
     let points = calibration.laws.iter().flat_map(|law| &law.points).filter(|point| point.held_out);
     let errors = points.map(|point| (point.predicted_s / point.measured_s - 1.0).abs());
     let mut errors: Vec<f64> = errors.filter(|error| error.is_finite()).collect();
     errors.sort_by(f64::total_cmp);
-    errors.get(errors.len().saturating_sub(1) / 2).copied()
+    errors.get(errors.len().saturating_sub(1) / 2).copied().filter(|_| errors.len() >= SAMPLES_MIN)
 }
 
 fn law(law: &Law) -> Result<Markup, PlotError> {
@@ -342,6 +356,13 @@ fn law(law: &Law) -> Result<Markup, PlotError> {
             }
         }
     })
+}
+
+impl Errors {
+    /// True if there are values enough for statistics.
+    fn tells(self) -> bool {
+        self.samples >= SAMPLES_MIN
+    }
 }
 
 impl FitPoint {

@@ -116,7 +116,18 @@ impl<'a> Page<'a> {
         let kinds =
             Categories::bytes(devices.chain(tensors).chain(curves).chain(holders).map(String::as_str));
         let contents = RefCell::default();
-        Page { summary, shown: shown_run, focus, case, place, variants, kinds, comparison, contents, is_first }
+        Page {
+            summary,
+            shown: shown_run,
+            focus,
+            case,
+            place,
+            variants,
+            kinds,
+            comparison,
+            contents,
+            is_first,
+        }
     }
 
     /// The title of a section, which the contents bar then has; where several points have it, links go to

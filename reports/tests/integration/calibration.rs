@@ -27,7 +27,7 @@ fn a_page_shows_every_law_with_its_constants_and_what_is_left_over() {
         constants: vec![constant("core", Some(0.012)), constant("all", None)],
         points: vec![point(1e-3, 1.02e-3, false), point(2e-3, 1.9e-3, true), point(4e-3, 4e-3, true)],
         held_out: Some(Errors {
-            samples: 2,
+            samples: 5,
             mean: 0.025,
             interval: Some([0.01, 0.04]),
             median: 0.011,
@@ -35,7 +35,7 @@ fn a_page_shows_every_law_with_its_constants_and_what_is_left_over() {
             worst: 0.051,
             bias: -0.02,
         }),
-        decades: Some(Errors { mean: 0.077, ..Errors::default() }),
+        decades: Some(Errors { samples: 9, mean: 0.077, ..Errors::default() }),
         catalogue: None,
         refused: 2,
     };
@@ -50,22 +50,35 @@ fn a_page_shows_every_law_with_its_constants_and_what_is_left_over() {
             predicted: 1.20,
         }],
         unused: vec!["memory.copy.core".to_owned(), "memory.copy.all".to_owned()],
-        laws: vec![law, Law { name: "none".to_owned(), ..Law::default() }],
+        laws: vec![
+            law.clone(),
+            Law { name: "none".to_owned(), ..Law::default() },
+            Law {
+                name: "few".to_owned(),
+                held_out: law.held_out.map(|errors| Errors { samples: 4, ..errors }),
+                points: Vec::new(),
+                constants: vec![Constant { told: true, ..law.constants[0].clone() }],
+                ..law
+            },
+        ],
         ..Calibration::default()
     };
     let text = page(&calibration);
     for wanted in [
         "&lt;EPYC&gt;",
-        "2 laws from 3 tasks; of those that nothing was fitted to half are within 0 %; the records do not tell one constant",
-        "The device changed</span> by 7.00 %",
-        "<td class=\"number\">1.20 %</td>",
-        "not told",
+        "3 laws from 3 tasks; one constant is not identifiable: scenarios keep the catalogue's.",
+        "Results drifted</span> by 7.00 % during the run",
+        "<code>--budget 300</code>",
+        "core</td><td class=\"number\">12.5 GB/s</td><td class=\"number\">1.20 %</td><td>no model yet</td>",
+        "<span class=\"bad\">not identifiable</span> (catalogue value kept)",
+        "<a href=\"#few\">few</a> core</td><td class=\"number\">12.5 GB/s</td><td class=\"number\">1.20 %</td><td>scenarios with this file</td>",
+        // Of four there are no statistics.
+        "<td class=\"number\">0</td><td class=\"number\">4</td><td class=\"number\">–</td>",
         "calibration: [mine.yaml]",
         "<td>a product</td><td>copies</td><td class=\"number\">1.25×</td><td class=\"number\">1.20×</td>",
         "<td class=\"number\">-5.00 points</td>",
-        "No scenario rests on memory.copy.core, memory.copy.all yet.",
-        // Three tasks, two held out: mean, interval, median, 95th percentile, worst, bias; then those of other decades.
-        "<td class=\"number\">3</td><td class=\"number\">2</td><td class=\"number\">2.50 %</td>",
+        // Three tasks, five samples held out: mean, interval, median, 95th percentile, worst, bias; then those of other decades.
+        "<td class=\"number\">3</td><td class=\"number\">5</td><td class=\"number\">2.50 %</td>",
         "<td class=\"number\">1.00 % to 4.00 %</td><td class=\"number\">1.10 %</td>",
         "<td class=\"number\">-2.00 %</td><td class=\"number\">7.70 %</td></tr>",
         "2 were left out",
@@ -74,6 +87,7 @@ fn a_page_shows_every_law_with_its_constants_and_what_is_left_over() {
         assert!(text.contains(wanted), "no {wanted} in {text}");
     }
     assert!(!text.contains("of the catalogue</th>"), "no law has such errors");
+    assert_eq!(text.matches("12.5 GB/s").count(), 2, "what cannot be identified is no number");
     let circles = |colour: &str| text.matches(&format!("fill=\"{colour}\"")).count();
     assert_eq!(text.matches("<circle").count(), 6, "each point beside its prediction and what is left over");
     assert!(circles("#0072B2") >= 2 && circles("#E69F00") >= 4, "held-out points have another colour");

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use reports::summary::{DriveState, NewDrives, RunSummary, TimelineSpan};
+use indexmap::IndexMap;
+use reports::summary::{AllocatorPeak, DevicePeak, DriveState, NewDrives, RunSummary, TimelineSpan};
 use reports::{Summary, html};
 
 use crate::cluster::{OTHERS, cluster, machine};
@@ -284,4 +285,84 @@ fn the_state_of_drives_is_said_where_new_ones_do_not_stay_so() {
     assert!(text.contains("takes 0.95 times as long, and they would last 0.75 times as long"), "{text}");
     let new = RunSummary { drive_state: Some(DriveState::default()), ..bare("zb-auto", 1.4) };
     assert!(page_of(new).contains("Drives of zb-auto are new"));
+}
+
+/// One chart of memory: kinds stand in one order in every row, fragments and what is outside last.
+#[test]
+fn memory_is_one_chart_with_one_order_of_kinds() {
+    let device = |device: &str, kinds: &[(&str, u64)]| DevicePeak {
+        device: device.to_owned(),
+        capacity_bytes: Some(80),
+        peak_bytes: kinds.iter().map(|(_, bytes)| bytes).sum(),
+        by_kind_bytes: kinds.iter().map(|(kind, bytes)| ((*kind).to_owned(), *bytes)).collect(),
+        ..DevicePeak::default()
+    };
+    let mut first = bare("first", 1.0);
+    first.peak_memory_bytes = vec![device("stage 0", &[("weights", 30), ("activations", 20)])];
+    let mut second = bare("second", 1.0);
+    second.peak_memory_bytes = vec![device("stage 0", &[("activations", 40), ("weights", 10)])];
+    second.allocator = vec![AllocatorPeak {
+        device: "stage 0".to_owned(),
+        capacity_bytes: 80,
+        outside_bytes: 3,
+        peak_allocated_bytes: 50,
+        peak_reserved_bytes: 57,
+        by_kind_bytes: [("activations".to_owned(), 40), ("weights".to_owned(), 10)].into_iter().collect(),
+        ..AllocatorPeak::default()
+    }];
+    let page = page(&summary("memory", &[], vec![first, second]));
+    assert_eq!(page.matches("What fills the memory").count(), 1);
+    let order = [
+        "first: weights 30 B",
+        "first: activations 20 B",
+        "second: weights 10 B",
+        "second: activations 40 B",
+        "second: fragments 7 B",
+        "second: outside the allocator 3 B",
+    ];
+    let places: Vec<_> =
+        order.iter().map(|text| page.find(text).unwrap_or_else(|| panic!("no {text}"))).collect();
+    assert!(places.is_sorted(), "{places:?}");
+}
+
+/// Speed in proportion to the number of nodes, from the fastest at the least.
+#[test]
+fn a_sweep_over_nodes_has_an_ideal_line() {
+    let axis = "machine.cluster.count";
+    let run = |count: &str, samples_per_s| {
+        let mut run = at(bare("plain", 1.0), axis, count);
+        run.samples_per_s = Some(samples_per_s);
+        run
+    };
+    let runs = || vec![run("1", 10.0), run("2", 18.0), run("4", 30.0)];
+    let scaling = page(&summary("scaling", &[axis], runs()));
+    let sentence = "at 4 the fastest, plain, reaches 75.0 % of it.";
+    assert!(scaling.contains(sentence) && scaling.contains("ideal\n</text>"), "an ideal line");
+    let other = "training.micro_batch";
+    let elsewhere =
+        |(run, size): (RunSummary, &str)| at(RunSummary { point: IndexMap::new(), ..run }, other, size);
+    let runs = runs().into_iter().zip(["1", "2", "4"]).map(elsewhere);
+    assert!(!page(&summary("other", &[other], runs.collect())).contains("ideal\n</text>"));
+}
+
+/// What is drawn for a point is there for every point, of which the one of the best run is shown first.
+#[test]
+fn other_points_can_be_picked() {
+    let page = page(&sweep());
+    let shown = page.matches("<div class=\"point\" data-name=\"").count();
+    let hidden = page.split("<div class=\"point\" data-name=\"").skip(1);
+    let hidden =
+        hidden.filter(|rest| rest.split('>').next().is_some_and(|tag| tag.ends_with(" hidden"))).count();
+    assert!(shown > 1 && hidden == shown - 1, "{hidden} of {shown}");
+    assert_eq!(page.matches("id=\"how-fast-is-it\"").count(), 1, "links lead to one place");
+    assert_eq!(page.matches("data-anchor=\"how-fast-is-it\"").count(), shown);
+}
+
+#[test]
+fn every_seed_has_a_dot() {
+    let page = page(&comparison());
+    let (_, figure) = page.split_once("How much does chance move the step time?").expect("a figure");
+    let figure = figure.split("</svg>").next().unwrap_or_default();
+    let seeds: usize = comparison().variants.iter().map(|run| run.seed_step_times_s.len()).sum();
+    assert!(seeds > 0 && figure.matches("<circle").count() == seeds, "{seeds}");
 }

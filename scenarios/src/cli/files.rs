@@ -34,7 +34,8 @@ pub(super) fn put(folder: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, Tr
 
 /// Opens a file that another one names.
 pub(super) fn open_regular(path: &str) -> io::Result<File> {
-    refuse_special(fs::metadata(path)?.file_type())?;
+    let kind = fs::metadata(path)?.file_type();
+    refuse_special(kind.is_file() || kind.is_dir())?;
     File::open(path)
 }
 

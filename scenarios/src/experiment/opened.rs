@@ -1,6 +1,5 @@
 //! Files that are opened one by one, as front ends open them.
 
-use std::fs::FileType;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
 use super::files::Files;
@@ -35,12 +34,13 @@ pub fn beginning(from: impl Read, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Refuses what another file names and is a pipe or a device: reading one may never end.
+/// Refuses what another file names unless it is a file or a folder: reading a pipe or a device may
+/// never end.
 ///
 /// # Errors
 /// That it is one.
-pub fn refuse_special(kind: FileType) -> io::Result<()> {
-    match kind.is_file() || kind.is_dir() {
+pub fn refuse_special(is_file_or_folder: bool) -> io::Result<()> {
+    match is_file_or_folder {
         true => Ok(()),
         false => Err(io::Error::other("it is a pipe or a device, not a file")),
     }

@@ -38,7 +38,8 @@ impl Experiment {
             }
             // Only the file that the caller names may be a pipe.
             if path != named {
-                refuse_special(fs::metadata(path)?.file_type())?;
+                let kind = fs::metadata(path)?.file_type();
+                refuse_special(kind.is_file() || kind.is_dir())?;
             }
             Ok(Box::new(File::open(path)?))
         };

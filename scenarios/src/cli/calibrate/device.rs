@@ -21,7 +21,7 @@ use scenarios::hardware::{interference, unused};
 use serde::Serialize;
 
 use super::samples::{self, SAMPLES};
-use super::{Arguments, FOLDER, devices, page, put_hardware, today};
+use super::{Arguments, FOLDER, SAMPLES_MIN, devices, in_words, page, put_hardware, today};
 use crate::cli::lines::Lines;
 use crate::cli::output::REPORT;
 use crate::cli::printer::Printer;
@@ -346,10 +346,10 @@ fn text(hardware: &Hardware, interference: &[Slowdown], files: &[PathBuf]) -> St
             &format!("  {name:widest$}  {}\n  {:widest$}    {}\n", constants.join(", "), "", judged(found));
     }
     for (name, class) in hardware.kernels.iter().flat_map(|kernels| &kernels.classes) {
-        text += &format!("  {name:widest$}  held out {}\n", class.held_out);
+        text += &format!("  {name:widest$}  held out {}\n", in_words(&class.held_out));
     }
     if let Some(collectives) = &hardware.collectives {
-        let (count, held_out) = (collectives.tables.len(), collectives.held_out);
+        let (count, held_out) = (collectives.tables.len(), in_words(&collectives.held_out));
         text += &format!(
             "  {COLLECTIVES:widest$}  {count} tables of times, which scenarios take; held out {held_out}\n"
         );
@@ -366,29 +366,34 @@ fn text(hardware: &Hardware, interference: &[Slowdown], files: &[PathBuf]) -> St
         text += &format!("no scenario rests on {} yet\n", unused.join(", "));
     }
     if let Some(drift) = hardware.drift.filter(|_| !hardware.steady) {
-        text += &format!("the device changed by {} while it was measured\n", quantity::percent(drift));
+        text += &format!(
+            "results drifted by {} during the run: is the machine busy? Repeat when it is idle, or with `--budget 300`\n",
+            quantity::percent(drift)
+        );
     }
     let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     text + &format!("\nwritten: {}\n", files.join(", "))
 }
 
 fn one(name: &str, constant: &Constant) -> String {
-    let value = format!("{name} {} {}", quantity::significant(constant.value), constant.unit.symbol());
+    let value = || format!("{name} {} {}", quantity::significant(constant.value), constant.unit.symbol());
     match constant.error {
-        Some(error) if constant.told => format!("{value} within {}", quantity::percent(error)),
-        _ => format!("{value}, which the records do not tell"),
+        _ if !constant.told => format!("{name} not identifiable (catalogue value kept)"),
+        Some(error) => format!("{} ± {}", value(), quantity::percent(error)),
+        None => value(),
     }
 }
 
 fn judged(found: &Found) -> String {
     let held_out = match found.held_out.samples {
-        0 => format!("fitted {}, nothing held out", found.fitted),
-        _ => format!("held out {}", found.held_out),
+        0 => format!("fitted {}, nothing held out", in_words(&found.fitted)),
+        _ => format!("held out {}", in_words(&found.held_out)),
     };
     let count =
         |count: usize, what: &str| if count == 0 { String::new() } else { format!("; {count} {what}") };
-    let decades = found.decades.map_or_else(String::new, |errors| {
-        format!("; of decades that a fit left out {}", quantity::percent(errors.mean))
-    });
+    let decades =
+        found.decades.filter(|errors| errors.samples >= SAMPLES_MIN).map_or_else(String::new, |errors| {
+            format!("; of decades that a fit left out {}", quantity::percent(errors.mean))
+        });
     held_out + &decades + &count(found.unstable, "unstable") + &count(found.refused, "refused: throttled")
 }

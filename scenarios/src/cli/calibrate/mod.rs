@@ -10,12 +10,24 @@ mod tables;
 
 use std::path::{Path, PathBuf};
 
+use calibration::Errors;
 use calibration::hardware::Hardware;
 
 use super::printer::Printer;
 use super::trouble::Trouble;
 use super::{Exit, Format, files};
 use device::Target;
+
+/// Fewest samples of which there are statistics.
+const SAMPLES_MIN: usize = 5;
+
+/// Errors in words; of few samples only how many there are.
+fn in_words(errors: &Errors) -> String {
+    match errors.samples {
+        few if few < SAMPLES_MIN => format!("n {few}, too few for statistics"),
+        _ => errors.to_string(),
+    }
+}
 
 /// What is measured or fitted, and how it is told.
 #[derive(Debug, clap::Args)]

@@ -10,7 +10,7 @@ use reports::quantity;
 use scenarios::beginning;
 use scenarios::calibration::{Calibration, Class, Options, calibrate as fit, embedded, embedded_names};
 
-use super::{Arguments, FOLDER, page, put_hardware, today};
+use super::{Arguments, FOLDER, SAMPLES_MIN, in_words, page, put_hardware, today};
 use crate::cli::files;
 use crate::cli::interrupt;
 use crate::cli::printer::Printer;
@@ -122,7 +122,7 @@ fn at_a_glance(classes: &[Class]) -> String {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let row = |class: &Class| {
         let Errors { samples, mean, interval, median, p95, .. } = class.held_out;
-        let percent = |share| if samples > 0 { percent(share) } else { String::new() };
+        let percent = |share| if samples >= SAMPLES_MIN { percent(share) } else { String::new() };
         let interval = interval.map(|ends| ends.map(percent).join(" to ")).unwrap_or_default();
         let name = format!("{} {}", class.device, class.kernels);
         let catalogue = percent(class.catalogue.mean);
@@ -144,7 +144,7 @@ fn class(class: &Class) -> String {
         class.constants.iter().map(|(name, value)| format!("{name} {}", quantity::count(*value))).collect();
     let errors = |errors: &Errors| match errors.samples {
         0 => "no row".to_owned(),
-        _ => errors.to_string(),
+        _ => in_words(errors),
     };
     let Class { fitted, held_out, formula_alone, catalogue, .. } = class;
     let [fitted, held_out, alone, catalogue] = [fitted, held_out, formula_alone, catalogue].map(errors);
