@@ -191,8 +191,8 @@ mod tests {
         assert!(ratio(1.03).is_tie() && ratio(0.97).is_tie() && !ratio(1.04).is_tie());
         for (deviations, share) in [(0.0, 0.5), (1.0, 0.841_344_7), (1.645, 0.950_015_1), (2.0, 0.977_249_9)]
         {
-            for sign in [1.0, -1.0] {
-                let found = ratio((sign * 0.02 * deviations as f64).exp()).certainty();
+            for sign in [1.0_f64, -1.0] {
+                let found = ratio((sign * 0.02 * deviations).exp()).certainty();
                 assert!((found - share).abs() < 1e-6, "{deviations}: {found}");
             }
         }

@@ -112,6 +112,28 @@ fn a_search_finds_the_best_plan_of_its_space() {
     }
 }
 
+/// Bounds are lowest where micro-batches are largest and activations leave; the logits of a large
+/// vocabulary then do not fit, which nobody knows before a simulation.
+#[test]
+fn where_many_plans_lack_memory_the_best_is_found_all_the_same() {
+    let settings = "name: scarce
+machine: { node: { name: dgx-a100-40g } }
+model: { transformer: { layers: 8, hidden: 1024, heads: 16, vocabulary: 250000, max_positions: 1024 } }
+training: { micro_batch: 1, global_batch: 256, sequence: 1024, precision: fp16-mixed }
+memory: { limit: 14 GB }
+";
+    let axes = "training.micro_batch: [1, 2, 4, 8, 16, 32], techniques.activation_offload: [none, {}], \
+                techniques.recompute: [none, { mode: selective }, { mode: operators }, { mode: full }], \
+                parallelism.sharding: [none, optimizer, gradients, parameters]";
+    let swept = run(&read(&format!("{settings}sweep: {{ {axes} }}\n"), &[]).expect("a scenario"));
+    let search = format!("{settings}search: {{ over: {{ {axes} }}, gap: 0 % }}\n");
+    let searched = run(&read(&search, &[]).expect("a scenario"));
+    let proof = searched.search.as_ref().expect("a search");
+    assert!(proof.did_not_fit >= 16 && proof.fit > 0 && proof.left == 0, "{proof:?}");
+    assert_eq!((proof.gap, all(proof)), (Some(0.0), swept.variants.len() as u64));
+    assert_eq!(best(&searched), best(&swept));
+}
+
 /// Step time and peak memory of a run that has both.
 fn time_and_memory(run: &RunSummary) -> Option<(f64, u64)> {
     Some((run.step_time()?, run.worst_device()?.peak_bytes))
