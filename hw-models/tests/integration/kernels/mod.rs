@@ -1,6 +1,7 @@
 //! Kernel times: quantisation shows where it does on hardware, what is missing is named, no shape breaks the model.
 
 mod held;
+mod occupancy;
 
 use std::sync::LazyLock;
 
