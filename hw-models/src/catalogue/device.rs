@@ -24,6 +24,9 @@ pub struct Gpu {
     pub sms: u32,
     /// Clock of the peak rates (MHz).
     pub clock_mhz: f64,
+    /// Highest clock that the driver allows (MHz). `None`: that of the peak rates.
+    #[serde(default)]
+    pub highest_clock_mhz: Option<f64>,
     /// Board power (W).
     pub tdp_w: f64,
     /// Peak rates.

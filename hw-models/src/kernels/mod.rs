@@ -84,8 +84,10 @@ pub struct GpuFacts {
     pub hbm_bytes_per_s: f64,
     /// Second-level cache (bytes).
     pub l2_bytes: f64,
-    /// Clock of its SMs (Hz).
+    /// Clock of its SMs at its peak rates (Hz).
     pub clock_hz: f64,
+    /// Clock that its SMs never exceed (Hz).
+    pub highest_clock_hz: f64,
 }
 
 /// Type of the operands of a kernel.
@@ -172,6 +174,7 @@ impl GpuFacts {
             hbm_bytes_per_s: gpu.bandwidth_gb_per_s * 1e9,
             l2_bytes: gpu.l2_mib * f64::from(1 << 20),
             clock_hz: gpu.clock_mhz * 1e6 * clock,
+            highest_clock_hz: gpu.highest_clock_mhz.unwrap_or(gpu.clock_mhz) * 1e6 * clock,
         }
     }
 }

@@ -171,15 +171,11 @@ fn gpu_facts(gpu: &Gpu) -> String {
         ("fp32", Some(gpu.peak_tflops.fp32)),
     ];
     let peak = peaks.into_iter().find_map(|(name, peak)| Some(format!("{} TFLOP/s in {name}", peak?)));
-    let sums = gpu.peak_tflops.fp16_accumulating_fp16.map(|peak| format!("{peak} in fp16 with fp16 sums"));
+    let sums = gpu.peak_tflops.fp16_accumulating_fp16.map(|peak| format!("{peak} summed in fp16"));
     let capability = gpu.compute_capability.as_ref().map(|known| format!(" {known}"));
-    let each = gpu
-        .multiprocessor
-        .as_ref()
-        .map(|sm| format!(" of {} warps and {} KiB shared memory", sm.warps(), sm.shared_bytes >> 10));
     sentence([
         Some(gpu.architecture.clone() + &capability.unwrap_or_default()),
-        Some(format!("{} SMs{}", gpu.sms, each.unwrap_or_default())),
+        Some(format!("{} SMs", gpu.sms)),
         peak,
         sums,
         Some(format!("{} GiB at {} GB/s", gpu.memory_gib, gpu.bandwidth_gb_per_s)),

@@ -251,6 +251,7 @@ impl GpuSettings {
             multiprocessor: kin.multiprocessor.clone(),
             sms,
             clock_mhz,
+            highest_clock_mhz: kin.highest_clock_mhz.map(|highest| highest * clock_mhz / kin.clock_mhz),
             tdp_w,
             peak_tflops: figures.peaks(like, (kin, faster)),
             memory_gib: memory,
