@@ -40,6 +40,12 @@ pub struct Multiprocessor {
     pub special_lanes: u32,
     /// Bytes that shared memory delivers a clock.
     pub shared_bytes_per_clock: u32,
+    /// Bytes that the bus to the L2 cache carries a clock.
+    pub l2_bytes_per_clock: u32,
+    /// Clocks from a load from shared memory to its use.
+    pub shared_latency: u32,
+    /// Clocks from a load from the L2 cache to its use.
+    pub l2_latency: u32,
     /// Where the figures come from.
     #[serde(skip_serializing)]
     pub sources: Sources,

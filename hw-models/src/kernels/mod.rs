@@ -27,6 +27,7 @@ mod place;
 mod rows;
 mod spread;
 mod stream;
+pub mod tile;
 mod words;
 
 use std::collections::BTreeMap;
@@ -146,6 +147,10 @@ pub enum KernelClass {
 pub struct KernelError(String);
 
 impl KernelError {
+    fn new(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
     /// No parameters of something, but of what is known.
     fn no_parameters(what: &str, known: impl Iterator<Item = String>) -> Self {
         let known = known.collect::<Vec<_>>().join(", ");

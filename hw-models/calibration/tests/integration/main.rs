@@ -8,6 +8,7 @@ mod known;
 mod measured;
 mod overlay;
 mod products;
+mod tiles;
 #[cfg(feature = "devices")]
 mod python;
 #[cfg(feature = "devices")]
