@@ -19,8 +19,9 @@ pub use triton::triton;
 
 /// Constants that a fit starts from.
 const START: [f64; 6] = [1.0, 0.2, 3.0, 6.0, 0.7, 2.0];
-/// Least and most that each may be: a busy SM is no faster than an idle one.
-const LIMITS: [[f64; 2]; 6] = [[0.5, 1.35], [0.01, 1.0], [1.0, 20.0], [1.0, 100.0], [0.1, 1.0], [0.5, 10.0]];
+/// Least and most that each may be: a busy SM is no faster than an idle one, and reads from the L2
+/// cache reach a third of the bus or more (github.com/te42kyfo/gpu-benches, gpu-cache).
+const LIMITS: [[f64; 2]; 6] = [[0.5, 1.35], [0.01, 1.0], [1.0, 20.0], [1.0, 100.0], [0.3, 1.0], [0.5, 10.0]];
 /// Fitted rows of a small space.
 const FITTED: usize = 200;
 /// Most rows that a fit goes by, evenly of all.

@@ -52,8 +52,7 @@ pub fn space_figures(model: &TileModel<'_>, samples: &[TileSample]) -> SpaceFigu
 fn of_contraction(model: &TileModel<'_>, samples: &[&TileSample]) -> SpaceFigures {
     let rows = samples.len();
     let measured: Vec<f64> = samples.iter().map(|sample| sample.seconds).collect();
-    let estimated: Vec<f64> =
-        samples.iter().map(|sample| model.estimate(&sample.kernel).seconds).collect();
+    let estimated: Vec<f64> = samples.iter().map(|sample| model.estimate(&sample.kernel).seconds).collect();
     let bounds: Vec<f64> = samples.iter().map(|sample| model.bound(&sample.kernel)).collect();
     let best = least(measured.iter().copied());
     let mut order: Vec<usize> = (0..rows).collect();

@@ -8,8 +8,8 @@ mod known;
 mod measured;
 mod overlay;
 mod products;
-mod tiles;
 #[cfg(feature = "devices")]
 mod python;
+mod tiles;
 #[cfg(feature = "devices")]
 mod torch;

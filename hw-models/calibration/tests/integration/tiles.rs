@@ -104,7 +104,8 @@ fn convolutions_that_cannot_be_launched_are_recognised() {
     let rows = image_convolutions(&Table::packed("convolution_image_a100.csv.gz", IMAGES).unwrap()).unwrap();
     let a100 = model("a100-pcie-40gb");
     let sm = a100.facts.multiprocessor.as_ref().unwrap();
-    let count = |ran: bool, fits: bool| rows.iter().filter(|row| row.ran == ran && row.fits(sm) == fits).count();
+    let count =
+        |ran: bool, fits: bool| rows.iter().filter(|row| row.ran == ran && row.fits(sm) == fits).count();
     let [recognised, missed, false_alarms] = [count(false, false), count(false, true), count(true, false)];
     println!("{recognised} recognised, {missed} missed, {false_alarms} of {} false", rows.len());
     assert_eq!(recognised + missed, 161);

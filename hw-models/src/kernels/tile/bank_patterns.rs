@@ -74,9 +74,8 @@ mod tests {
 
     /// Lane by lane: the words of each phase, bank by bank.
     fn plain(pattern: &Pattern, merging: bool) -> u32 {
-        let word = |lane: u32| {
-            lane % pattern.across * pattern.stride + lane / pattern.across * pattern.row_stride
-        };
+        let word =
+            |lane: u32| lane % pattern.across * pattern.stride + lane / pattern.across * pattern.row_stride;
         let same = |other: u32| (0..WARP).all(|lane| word(lane) == word(lane ^ other));
         let merges = merging && pattern.width > 1 && (same(1) || same(2));
         let phase = WARP / pattern.width * if merges { 2 } else { 1 };

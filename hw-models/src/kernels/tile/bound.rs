@@ -23,17 +23,17 @@ impl TileModel<'_> {
         let step = self.step(kernel, Widths::Best);
         let latency = f64::from(self.sm.l2_latency);
         let waiting = match tile.units {
-            Units::Tensor { stages, .. } => {
-                (latency + step.l2) / f64::from(stages.saturating_sub(1).max(1))
-            }
+            Units::Tensor { stages, .. } => (latency + step.l2) / f64::from(stages.saturating_sub(1).max(1)),
             // A compiler may load any number of steps ahead into registers.
             Units::Lanes(_) => 0.0,
         };
         let rounds = blocks.div_ceil(u64::from(self.sms) * u64::from(resident)) as f64;
-        let last = self.last(kernel).largest();
+        let last = self.last(kernel);
         // All blocks of an SM share its resources; each alone goes through all its steps.
-        let shared = latency + of_sm * steps * step.largest() + last;
-        let alone = latency + steps * step.largest().max(waiting) + last;
+        let whole = step.times(steps).plus(&last).largest();
+        let steps_then_last = of_sm * steps * step.largest() + last.largest();
+        let shared = latency + (of_sm * whole).max(steps_then_last);
+        let alone = latency + steps * step.largest().max(waiting) + last.largest();
         let clocks = shared.max(rounds * alone);
         let on_sms = clocks / self.highest_clock_hz;
         on_sms.max(kernel.compulsory_bytes() / self.hbm_bytes_per_s)

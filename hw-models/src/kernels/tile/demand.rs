@@ -47,6 +47,16 @@ impl Demand {
         self.all().into_iter().sum()
     }
 
+    pub(super) fn times(&self, count: f64) -> Self {
+        Self {
+            arithmetic: self.arithmetic * count,
+            issue: self.issue * count,
+            special: self.special * count,
+            shared: self.shared * count,
+            l2: self.l2 * count,
+        }
+    }
+
     pub(super) fn plus(&self, other: &Self) -> Self {
         Self {
             arithmetic: self.arithmetic + other.arithmetic,

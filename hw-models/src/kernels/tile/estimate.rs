@@ -118,9 +118,7 @@ impl TileModel<'_> {
 
     fn chain(&self, kernel: &TiledKernel, step: &Demand) -> Chain {
         let serial = self.parameters.serial;
-        let overlapped = |demand: &Demand| {
-            demand.largest() + serial * (demand.sum() - demand.largest())
-        };
+        let overlapped = |demand: &Demand| demand.largest() + serial * (demand.sum() - demand.largest());
         let work = overlapped(step);
         let first = self.parameters.latency * f64::from(self.sm.l2_latency);
         let alone = match kernel.tile.units {

@@ -163,11 +163,12 @@ impl KernelModel {
         let sm = facts.multiprocessor.as_ref().ok_or_else(|| {
             KernelError::new("the limits of an SM of the GPU are unknown: take one that `foretrain list gpus` shows with a compute capability")
         })?;
-        let parameters = self
-            .parameters
-            .tile
-            .as_ref()
-            .ok_or_else(|| KernelError::no_parameters("tiles of the GPU's generation", ["turing", "hopper"].map(String::from).into_iter()))?;
+        let parameters = self.parameters.tile.as_ref().ok_or_else(|| {
+            KernelError::no_parameters(
+                "tiles of the GPU's generation",
+                ["turing", "hopper"].map(String::from).into_iter(),
+            )
+        })?;
         let peak = match (dtype, fp16_sums) {
             (Dtype::Fp16, true) => facts.fp16_sums_flops.map_or_else(|| self.peak(dtype), Ok)?,
             _ => self.peak(dtype)?,

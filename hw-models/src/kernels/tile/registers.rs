@@ -2,8 +2,8 @@
 
 use super::{Lanes, Tile, Units};
 use crate::catalogue::Multiprocessor;
-use crate::kernels::occupancy::{BlockResources, Occupancy};
 use crate::kernels::Dtype;
+use crate::kernels::occupancy::{BlockResources, Occupancy};
 
 /// Registers of a thread on ordinary lanes beside sums and operands: addresses and counters.
 const ADDRESSES: f64 = 17.0;

@@ -2,6 +2,7 @@
 
 mod held;
 mod occupancy;
+mod tiles;
 
 use std::sync::LazyLock;
 
