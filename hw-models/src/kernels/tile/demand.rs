@@ -81,10 +81,14 @@ impl TileModel<'_> {
         let [m, n, k] = [tile.m, tile.n, tile.k].map(f64::from);
         let multiplies = m * n * k;
         let loaded = (m + n) * k * element;
-        let (shared, instructions) = match tile.units {
+        let (rate, shared, instructions) = match tile.units {
             Units::Lanes(lanes) => {
                 let [shared, loads] = self.lanes(tile, &lanes, widths);
-                (shared * k, (multiplies / f64::from(WARP)) + loads * k)
+                // Two halves are a word, of which a lane multiplies both at once.
+                let of_word = (element / WORD).min(1.0);
+                let rate = f64::from(self.sm.fp32_lanes.max(1)) / of_word;
+                let issued = multiplies * of_word / f64::from(WARP) + loads * k * of_word;
+                (rate, shared * k * of_word, issued)
             }
             Units::Tensor { fragment, .. } => {
                 let [rows, columns] = fragment.map(|extent| f64::from(extent.max(1)));
@@ -92,11 +96,11 @@ impl TileModel<'_> {
                 let bytes = (read + m + n) * k * element;
                 // A copy of 16 bytes a lane; one instruction multiplies a whole fragment.
                 let copies = loaded / (16.0 * f64::from(WARP));
-                (bytes / f64::from(self.sm.shared_bytes_per_clock.max(1)), copies)
+                (self.multiplies, bytes / f64::from(self.sm.shared_bytes_per_clock.max(1)), copies)
             }
         };
         let main = Demand {
-            arithmetic: multiplies / self.multiplies,
+            arithmetic: multiplies / rate,
             issue: instructions / f64::from(self.sm.schedulers),
             special: 0.0,
             shared,

@@ -13,6 +13,8 @@ pub struct TileEstimate {
     pub registers: u32,
     /// Registers of a thread that live in memory.
     pub spilled: f64,
+    /// Bytes that they are stored and loaded with, through the first-level cache.
+    pub spilled_bytes: f64,
     /// Blocks on an SM, and the limit that binds.
     pub occupancy: Occupancy,
     /// Waves of blocks.
@@ -44,6 +46,9 @@ pub enum Resource {
 const OF_DEMAND: [Resource; 5] =
     [Resource::Arithmetic, Resource::Issue, Resource::Special, Resource::Shared, Resource::L2];
 
+/// Bytes of a register.
+const REGISTER: f64 = 4.0;
+
 /// Clocks of a block, by what they wait for.
 struct Chain {
     /// Work of a step of one block.
@@ -62,13 +67,18 @@ impl TileModel<'_> {
         let (tile, anchor) = (&kernel.tile, &kernel.anchor);
         let registers = tile.registers(self.sm, anchor.fp16_sums);
         let occupancy = tile.occupancy(self.sm, anchor.dtype, registers.held);
-        let step = self.spilling(self.reached(self.step(kernel, Widths::Told)), kernel, registers.spilled);
+        let spilling = self.spilling(kernel, registers.spilled);
+        let step = self.reached(self.step(kernel, Widths::Told)).plus(&Demand {
+            shared: spilling / f64::from(self.sm.shared_bytes_per_clock.max(1)),
+            ..Demand::default()
+        });
         let blocks = kernel.blocks();
         let resident = u64::from(occupancy.blocks) * u64::from(self.sms);
         let result = |seconds, waves, binds| TileEstimate {
             seconds,
             registers: registers.held,
             spilled: registers.spilled,
+            spilled_bytes: spilling * kernel.steps() as f64 * blocks as f64,
             occupancy,
             waves,
             binds,
@@ -104,16 +114,15 @@ impl TileModel<'_> {
         Demand { l2: demand.l2 / self.parameters.l2, ..demand }
     }
 
-    /// Demand with registers that are stored and loaded in each step, through the first-level cache.
-    fn spilling(&self, demand: Demand, kernel: &TiledKernel, spilled: f64) -> Demand {
+    /// Bytes with which a step of a block stores and loads registers that have no room.
+    fn spilling(&self, kernel: &TiledKernel, spilled: f64) -> f64 {
         let accesses = 2.0 * spilled * self.parameters.spill * f64::from(kernel.tile.threads());
         // Tensor cores take a step in one go; lanes touch their sums for each element of it.
-        let steps = match kernel.tile.units {
+        let times = match kernel.tile.units {
             Units::Tensor { .. } => 1.0,
             Units::Lanes(_) => f64::from(kernel.tile.k),
         };
-        let clocks = accesses * steps * 4.0 / f64::from(self.sm.shared_bytes_per_clock.max(1));
-        Demand { shared: demand.shared + clocks, ..demand }
+        accesses * times * REGISTER
     }
 
     fn chain(&self, kernel: &TiledKernel, step: &Demand) -> Chain {

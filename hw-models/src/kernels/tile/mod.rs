@@ -36,7 +36,8 @@ pub struct TiledKernel {
     pub anchor: Anchor,
     /// Implementation parameters.
     pub tile: Tile,
-    /// Members applied to each element of the first operand as it is loaded.
+    /// Members applied to each element of the first operand as it is loaded; their bytes cross the
+    /// bus to the L2 cache.
     pub before: Members,
     /// Members applied to each element of the output.
     pub after: Members,
@@ -248,17 +249,18 @@ impl Anchor {
 impl Tile {
     /// Threads of a block.
     pub const fn threads(&self) -> u32 {
-        self.warps * WARP
+        self.warps.saturating_mul(WARP)
     }
 
     /// Shared memory of a block (bytes).
     pub fn shared_bytes(&self, dtype: Dtype) -> u32 {
         let element = dtype.bytes() as u32;
+        let of_step = |extent: u32| extent.saturating_mul(self.k).saturating_mul(element);
         match self.units {
-            Units::Tensor { stages, .. } => (self.m + self.n) * self.k * element * stages,
+            Units::Tensor { stages, .. } => of_step(self.m.saturating_add(self.n)).saturating_mul(stages),
             Units::Lanes(Lanes { copies, .. }) => {
                 let held = |at: usize, extent: u32| if copies[at].is_some() { extent } else { 0 };
-                (held(0, self.m) + held(1, self.n)) * self.k * element
+                of_step(held(0, self.m).saturating_add(held(1, self.n)))
             }
         }
     }

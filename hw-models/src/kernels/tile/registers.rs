@@ -26,7 +26,7 @@ pub(super) struct Registers {
 impl Tile {
     /// Sums of a thread, in registers.
     fn sums(&self, fp16_sums: bool) -> u32 {
-        let sums = (self.m * self.n).div_ceil(self.threads().max(1));
+        let sums = self.m.saturating_mul(self.n).div_ceil(self.threads().max(1));
         if fp16_sums { sums.div_ceil(2) } else { sums }
     }
 
