@@ -70,8 +70,8 @@ pub use kernels::{KernelShape, Sample};
 pub use offsets::{Offset, offsets, spreads};
 pub use table::{Row, Table, TableError};
 pub use tiles::{
-    ImageSample, SpaceFigures, TileSample, clblast, divide, fit_tiles, image_convolutions, space_figures,
-    triton,
+    EpilogueSample, ImageSample, SpaceFigures, TileSample, clblast, divide, epilogues, fit_tiles,
+    image_convolutions, space_figures, triton,
 };
 
 /// Most rows of a device and class that parameters, of a formula or a covariance, are fitted to.

@@ -4,7 +4,10 @@
 //! rank correlation, what a search would find among those that are estimated fastest, and what its
 //! bound discards. Configurations that could not be launched are verdicts.
 
-use calibration::{ImageSample, TileSample, clblast, divide, image_convolutions, space_figures, triton};
+use calibration::{
+    EpilogueSample, ImageSample, TileSample, clblast, divide, epilogues, image_convolutions, space_figures,
+    triton,
+};
 use hw_models::kernels::Dtype;
 use hw_models::kernels::tile::{Members, TileModel, TiledKernel};
 use reports::validation::{Row, Unit};
@@ -66,7 +69,10 @@ pub(super) fn judged(space: &TileSpace) -> Vec<Judged> {
     let dtype = judged.first().map_or(Dtype::Fp32, |sample| sample.kernel.anchor.dtype);
     let tiles = model.tiles(dtype, false).expect(of_file);
     let mut rows = times(space, &tiles, &judged);
-    rows.extend(activations(space, &tiles, &judged));
+    if matches!(space.kernels, Kernels::Triton) {
+        rows.extend(activations(space, &tiles, &judged));
+        rows.extend(of_library(space, &tiles));
+    }
     rows.extend(figures(space, &tiles, &judged));
     rows
 }
@@ -105,8 +111,18 @@ fn activations(space: &TileSpace, tiles: &TileModel<'_>, judged: &[TileSample]) 
         };
         Some(row(space, "activations", sample.line, &sample.inputs, ratio))
     };
-    let has_bare = matches!(space.kernels, Kernels::Triton);
-    judged.iter().filter(|_| has_bare).filter_map(of).collect()
+    judged.iter().filter_map(of).collect()
+}
+
+/// Times of a library's products with an epilogue over those without.
+fn of_library(space: &TileSpace, tiles: &TileModel<'_>) -> Vec<Judged> {
+    let samples = epilogues(embedded::PROBED_TILES).expect("read before");
+    let of = |sample: &EpilogueSample| {
+        let (measured, predicted) = (sample.measured, sample.estimated(tiles));
+        let ratio = Row { unit: Unit::Ratio, measured, predicted, ..Row::default() };
+        row(space, "epilogues of the library", sample.line, &sample.inputs, ratio)
+    };
+    samples.iter().map(of).collect()
 }
 
 /// Figures of the space beside 1, which each of them is at best.

@@ -2,6 +2,7 @@
 
 mod clblast;
 mod image;
+mod library;
 mod space;
 mod triton;
 
@@ -14,6 +15,7 @@ use super::hardware::rounded;
 
 pub use clblast::clblast;
 pub use image::{ImageSample, image_convolutions};
+pub use library::{EpilogueSample, epilogues};
 pub use space::{SpaceFigures, space_figures};
 pub use triton::triton;
 

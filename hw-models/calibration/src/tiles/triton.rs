@@ -7,14 +7,18 @@ use serde::Deserialize;
 use super::{TileSample, product};
 use crate::split;
 
-/// A line of the probe of products that Triton made, with sums in fp32.
+/// A line of a probe.
 #[derive(Deserialize)]
-struct Probe {
-    section: String,
-    of: serde_json::Value,
-    us: Option<Vec<f64>>,
+pub(super) struct Probe {
+    /// Kind of kernels.
+    pub(super) section: String,
+    /// Which of them.
+    pub(super) of: serde_json::Value,
+    /// Times (us).
+    pub(super) us: Option<Vec<f64>>,
 }
 
+/// A product that Triton made, with sums in fp32.
 #[derive(Deserialize)]
 struct Triton {
     m: u64,
@@ -91,7 +95,7 @@ pub fn triton(probe: &str) -> Result<Vec<TileSample>, serde_json::Error> {
     Ok(samples)
 }
 
-fn median(mut of: Vec<f64>) -> f64 {
+pub(super) fn median(mut of: Vec<f64>) -> f64 {
     of.sort_by(f64::total_cmp);
     of.get(of.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -3,8 +3,10 @@
 #![expect(clippy::print_stdout, reason = "errors on what was held out, for who asks with --nocapture")]
 
 use calibration::{
-    SpaceFigures, Table, TileSample, clblast, divide, fit_tiles, image_convolutions, space_figures, triton,
+    SpaceFigures, Table, TileSample, clblast, divide, epilogues, fit_tiles, image_convolutions,
+    space_figures, triton,
 };
+use hw_models::kernels::Dtype;
 use hw_models::kernels::tile::{TileModel, TileParameters};
 
 use crate::known::model;
@@ -97,6 +99,24 @@ fn registers_are_near_those_that_were_compiled() {
     off.sort_by(f64::total_cmp);
     println!("registers: median {:.3}, worst {:.3}", off[off.len() / 2], off[off.len() - 1]);
     assert!(off.len() == 237 && off[off.len() / 2] < 0.1 && off[off.len() - 1] < 0.3);
+}
+
+#[test]
+fn epilogues_of_a_library_cost_little() {
+    let model = model("h100-sxm5-80gb");
+    let tiles = model.tiles(Dtype::Bf16, false).unwrap();
+    let samples = epilogues(PROBE).unwrap();
+    assert_eq!(samples.len(), 24);
+    let mut off = 0.0;
+    for sample in &samples {
+        let (measured, ours) = (sample.measured, sample.estimated(&tiles));
+        println!("{:?}: measured {measured:.3}, ours {ours:.3}", sample.inputs);
+        // It never saves time, and never costs a tenth.
+        assert!((1.0..1.25).contains(&ours), "{sample:?}: {ours}");
+        off += (measured - ours).abs() / samples.len() as f64;
+    }
+    println!("epilogues: {off:.4} off");
+    assert!(off < 0.1, "{off}");
 }
 
 #[test]
