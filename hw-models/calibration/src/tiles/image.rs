@@ -21,7 +21,7 @@ const BANKS: u32 = 32;
 /// Registers beside sums: addresses, and loads under way where each waits for a comparison.
 const ADDRESSES: u32 = 10;
 const LOADS: u32 = 16;
-/// From so many sums on a compiler hoists all loads that it may, as far as registers go.
+/// Sums from which on a compiler hoists all loads that it may, as far as registers go.
 const HOISTED: u32 = 12;
 /// Rows of a block times sums of a thread from which copies in shared memory are kept for reuse.
 const REUSED: u32 = 64;
@@ -86,15 +86,15 @@ struct Configuration {
 impl Configuration {
     fn of(row: &Row<'_>) -> Result<Self, TableError> {
         let count = |column: &str| row.count(column).map(|count| count as u32);
-        let told = |column: &str| row.whole(column).map(|told| told > 0);
+        let flag = |column: &str| row.whole(column).map(|flag| flag > 0);
         let border = |column: &str| count(column).map(|extent| extent / 2 * 2);
         Ok(Self {
             block: [count("block_size_x")?, count("block_size_y")?],
             sums: [count("tile_size_x")?, count("tile_size_y")?],
             border: [border("filter_width")?, border("filter_height")?],
-            read_only: told("read_only")?,
-            padded: told("use_padding")?,
-            shared: told("use_shmem")?,
+            read_only: flag("read_only")?,
+            padded: flag("use_padding")?,
+            shared: flag("use_shmem")?,
         })
     }
 

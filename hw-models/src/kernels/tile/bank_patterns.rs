@@ -40,7 +40,7 @@ impl Pattern {
         (self.stride == 0 && self.across > 1) || rows_of_one
     }
 
-    /// Passes in phases of so many lanes.
+    /// Passes in phases of a number of lanes.
     fn passes(&self, phase: u32) -> u32 {
         let across = self.across.min(phase).max(1);
         let down = phase / across;
@@ -55,7 +55,7 @@ impl Pattern {
     }
 }
 
-/// Different words in the fullest bank, of so many lanes at a stride.
+/// Different words in the fullest bank, of lanes at a stride.
 const fn collisions(lanes: u32, stride: u32) -> u32 {
     if stride == 0 {
         return 1;

@@ -28,7 +28,7 @@ pub(super) struct Demand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Widths {
     /// As the tile says.
-    Told,
+    Declared,
     /// The best that a compiler could make of adjacent loads from shared memory.
     Best,
 }
@@ -109,7 +109,7 @@ impl TileModel<'_> {
         main.plus(&self.members(&kernel.before, m * k))
     }
 
-    /// Demand of members on so many elements.
+    /// Demand of members on a number of elements.
     pub(super) fn members(&self, members: &Members, elements: f64) -> Demand {
         let warps = elements / f64::from(WARP);
         Demand {
@@ -135,20 +135,20 @@ impl TileModel<'_> {
         let extents = [tile.m, tile.n];
         let mut demand = [0.0; 2];
         for at in 0..2 {
-            let told = lanes.vectors[at].clamp(1, WIDEST);
+            let declared = lanes.vectors[at].clamp(1, WIDEST);
             let pattern = |width: u32| match at {
                 0 => Pattern { across, stride: part[0], row_stride: 0, width },
                 _ => Pattern { across, stride: 0, row_stride: part[1], width },
             };
-            let loads = f64::from(part[at]) / f64::from(told);
+            let loads = f64::from(part[at]) / f64::from(declared);
             let Some(copying) = lanes.copies[at] else {
-                demand[0] += warps * loads * f64::from(pattern(told).passes_of_cache()) * self.pass();
+                demand[0] += warps * loads * f64::from(pattern(declared).passes_of_cache()) * self.pass();
                 demand[1] += warps * loads;
                 continue;
             };
             let wider = |most: u32| {
-                let last = if widths == Widths::Best { most.clamp(told, WIDEST) } else { told };
-                [1, 2, 4].into_iter().filter(move |width| (told..=last).contains(width))
+                let last = if widths == Widths::Best { most.clamp(declared, WIDEST) } else { declared };
+                [1, 2, 4].into_iter().filter(move |width| (declared..=last).contains(width))
             };
             let passes = |(width, count): (u32, u32)| f64::from(count) / f64::from(width);
             let read = wider(part[at]).map(|width| passes((width, pattern(width).wavefronts())));
@@ -169,7 +169,7 @@ impl TileModel<'_> {
             let least = stores.fold(f64::INFINITY, f64::min);
             let words = f64::from(extents[at]) / f64::from(WARP);
             demand[0] += words * (1.0 + least) * self.pass();
-            demand[1] += 2.0 * words / f64::from(told);
+            demand[1] += 2.0 * words / f64::from(declared);
         }
         demand
     }

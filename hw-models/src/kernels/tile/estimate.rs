@@ -68,7 +68,7 @@ impl TileModel<'_> {
         let registers = tile.registers(self.sm, anchor.fp16_sums);
         let occupancy = tile.occupancy(self.sm, anchor.dtype, registers.held);
         let spilling = self.spilling(kernel, registers.spilled);
-        let step = self.reached(self.step(kernel, Widths::Told)).plus(&Demand {
+        let step = self.reached(self.step(kernel, Widths::Declared)).plus(&Demand {
             shared: spilling / f64::from(self.sm.shared_bytes_per_clock.max(1)),
             ..Demand::default()
         });
@@ -101,7 +101,9 @@ impl TileModel<'_> {
         let binds = match (in_memory > on_sms, waiting) {
             (true, _) => Resource::Dram,
             (false, true) => Resource::Latency,
-            (false, false) => busiest(&step),
+            (false, false) => {
+                busiest(&step.times(kernel.steps() as f64).plus(&self.reached(self.last(kernel))))
+            }
         };
         let hidden = on_sms.min(in_memory);
         let seconds =

@@ -5,10 +5,11 @@ use crate::catalogue::Multiprocessor;
 use crate::kernels::Dtype;
 use crate::kernels::occupancy::{BlockResources, Occupancy};
 
-/// Registers of a thread on ordinary lanes beside sums and operands: addresses and counters.
+/// Registers of a thread on ordinary lanes beside sums and operands: addresses and counters (an
+/// estimate: with it CLBlast's tiles spill where their times rise).
 const ADDRESSES: f64 = 17.0;
-/// The same on tensor cores, and the registers that a compiler adds for each sum while steps
-/// overlap: least squares on Triton's kernels for Hopper, see [`Tile::registers`].
+/// Addresses and counters on tensor cores, and registers for each sum, with what a compiler adds
+/// while steps overlap: near those that Triton's kernels for Hopper have.
 const ADDRESSES_OF_TENSOR: f64 = 24.0;
 const OVERLAP: f64 = 1.3;
 /// Registers beside the sums that no kernel does without.
@@ -47,7 +48,7 @@ impl Tile {
         Registers { held: needed.min(most) as u32, spilled: (needed - most).max(0.0) }
     }
 
-    /// Blocks on an SM, with so many registers a thread.
+    /// Blocks on an SM, at a number of registers a thread.
     pub(super) fn occupancy(&self, sm: &Multiprocessor, dtype: Dtype, registers: u32) -> Occupancy {
         let (threads, shared_bytes) = (self.threads(), self.shared_bytes(dtype));
         Occupancy::of(sm, &BlockResources { threads, registers, shared_bytes })

@@ -45,6 +45,12 @@ fn special_functions_bind_where_they_are_many() {
     // 1,024 blocks on 46 SMs: some SM has 23, with 16,384 elements each on 16 lanes.
     let more = (seconds(32.0) - seconds(16.0)) * 2.1e9;
     assert!((more / (16.0 * 23.0 * 1_024.0) - 1.0).abs() < 1e-9, "{more} clocks");
+    let binds = |special: f64| {
+        let kernel = on_tensor_cores(2, Members { special, ..Members::default() });
+        let anchor = Anchor { k: 64, fp16_sums: true, ..kernel.anchor };
+        tiles.estimate(&TiledKernel { anchor: Anchor { operand_bytes: 1 << 20, ..anchor }, ..kernel }).binds
+    };
+    assert_eq!(binds(64.0), Resource::Special);
 }
 
 #[test]
