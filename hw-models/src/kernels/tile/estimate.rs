@@ -72,13 +72,13 @@ impl TileModel<'_> {
             shared: spilling / f64::from(self.sm.shared_bytes_per_clock.max(1)),
             ..Demand::default()
         });
-        let blocks = kernel.blocks();
+        let (blocks, steps) = (kernel.blocks(), kernel.steps() as f64);
         let resident = u64::from(occupancy.blocks) * u64::from(self.sms);
         let result = |seconds, waves, binds| TileEstimate {
             seconds,
             registers: registers.held,
             spilled: registers.spilled,
-            spilled_bytes: spilling * kernel.steps() as f64 * blocks as f64,
+            spilled_bytes: spilling * steps * blocks as f64,
             occupancy,
             waves,
             binds,
@@ -90,20 +90,20 @@ impl TileModel<'_> {
         let (full, rest) = (blocks / resident, blocks % resident);
         let wave = |blocks: u64| {
             let blocks = blocks as f64;
-            kernel.steps() as f64 * (blocks * chain.work).max(chain.alone) + chain.first + blocks * chain.last
+            steps * (blocks * chain.work).max(chain.alone) + chain.first + blocks * chain.last
         };
         let ending = if rest > 0 { wave(rest.div_ceil(u64::from(self.sms))) } else { 0.0 };
         let clocks = full as f64 * wave(u64::from(occupancy.blocks)) + ending;
         let clock = (self.clock_hz * self.parameters.clock).min(self.highest_clock_hz);
         let on_sms = clocks / clock;
         let in_memory = self.dram_bytes(kernel, resident) / (self.achieved * self.hbm_bytes_per_s);
-        let waiting = chain.alone > f64::from(occupancy.blocks) * chain.work;
+        let whole = step.times(steps).plus(&self.reached(self.last(kernel)));
+        let together = f64::from(occupancy.blocks);
+        let waiting = chain.alone > together * chain.work && steps * chain.alone > together * whole.largest();
         let binds = match (in_memory > on_sms, waiting) {
             (true, _) => Resource::Dram,
             (false, true) => Resource::Latency,
-            (false, false) => {
-                busiest(&step.times(kernel.steps() as f64).plus(&self.reached(self.last(kernel))))
-            }
+            (false, false) => busiest(&whole),
         };
         let hidden = on_sms.min(in_memory);
         let seconds =
