@@ -87,7 +87,7 @@ fn row(space: &TileSpace, part: &str, line: u64, inputs: &[(String, String)], ro
 }
 
 fn times(space: &TileSpace, tiles: &TileModel<'_>, judged: &[TileSample]) -> Vec<Judged> {
-    let listed = judged.iter().filter(|sample| sample.hash / 2 % space.listed.max(1) == 0);
+    let listed = judged.iter().filter(|sample| (sample.hash / 2).is_multiple_of(space.listed.max(1)));
     let of = |sample: &TileSample| {
         let (measured, predicted) = (sample.seconds, tiles.estimate(&sample.kernel).seconds);
         let times = Row { measured, predicted, ..Row::default() };
@@ -157,6 +157,6 @@ fn verdicts(space: &TileSpace, rows: &[ImageSample]) -> Vec<Judged> {
         let part = if sample.ran { "launched" } else { "not launched" };
         row(space, part, sample.line, &sample.inputs, verdict)
     };
-    let listed = |sample: &&ImageSample| !sample.ran || sample.hash % space.listed.max(1) == 0;
+    let listed = |sample: &&ImageSample| !sample.ran || sample.hash.is_multiple_of(space.listed.max(1));
     rows.iter().filter(listed).map(of).collect()
 }
