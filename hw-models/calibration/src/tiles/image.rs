@@ -34,7 +34,7 @@ pub struct ImageSample {
     pub block: BlockResources,
     /// True if it ran.
     pub ran: bool,
-    /// Hash of its inputs, see [`split`].
+    /// Hash of its inputs, see [`split`](crate::split).
     pub hash: u64,
     /// Its line.
     pub line: u64,

@@ -40,7 +40,7 @@ pub struct TileSample {
     pub compiled: Option<[u32; 2]>,
     /// Time (s).
     pub seconds: f64,
-    /// Hash of its inputs, see [`split`].
+    /// Hash of its inputs, see [`split`](crate::split).
     pub hash: u64,
     /// Its line.
     pub line: u64,
@@ -76,7 +76,7 @@ pub fn fit_tiles(model: &KernelModel, samples: &[TileSample]) -> Result<TilePara
 }
 
 /// Rows to fit and rows to judge: the halves by the hash of their inputs; of a space too small for
-/// that, [`FITTED`] rows with the lowest hashes are fitted.
+/// that, 200 rows with the lowest hashes are fitted.
 pub fn divide(mut samples: Vec<TileSample>) -> [Vec<TileSample>; 2] {
     if samples.len() < 2 * FITTED {
         samples.sort_by_key(|sample| sample.hash);

@@ -162,7 +162,7 @@ impl TileModel<'_> {
         if (anchor.operand_bytes as f64) < self.l2_bytes {
             return compulsory + sums;
         }
-        let rows = anchor.m.div_ceil(u64::from(tile.m)).max(1);
+        let rows = anchor.m.div_ceil(u64::from(tile.m.max(1))).max(1);
         let of_wave = (resident / u64::from(tile.splits.max(1))).max(1);
         let (down, across) = (of_wave.min(rows), of_wave.div_ceil(rows));
         let covered = (down * u64::from(tile.m)).min(anchor.m) as f64

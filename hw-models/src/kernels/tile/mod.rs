@@ -9,11 +9,11 @@
 //! ```text
 //! work    = largest + serial (sum - largest)                                  clocks of a step
 //! wave(b) = steps x max(b work, latency + work alone) + first load + b last    of b blocks on an SM
-//! time    = start + max(waves / clock, DRAM bytes / achieved bandwidth)
+//! time    = start + largest + serial (smaller), of waves / clock and DRAM bytes / achieved bandwidth
 //! ```
 //!
-//! A fused kernel differs from an unfused one in its [`Members`] only. [`bound`] has what no
-//! implementation of a tile can beat.
+//! A fused kernel differs from an unfused one in its [`Members`] only. [`TileModel::bound`] is what
+//! no implementation of a tile can beat.
 
 mod bank_patterns;
 mod bound;
@@ -197,15 +197,16 @@ impl TileModel<'_> {
 
 impl TiledKernel {
     /// Blocks of the kernel.
-    pub const fn blocks(&self) -> u64 {
-        let rows = self.anchor.m.div_ceil(self.tile.m as u64);
-        let columns = self.anchor.n.div_ceil(self.tile.n as u64);
-        rows.saturating_mul(columns).saturating_mul(self.tile.splits as u64)
+    pub fn blocks(&self) -> u64 {
+        let Tile { m, n, splits, .. } = self.tile;
+        let rows = self.anchor.m.div_ceil(m.max(1).into());
+        let columns = self.anchor.n.div_ceil(n.max(1).into());
+        rows.saturating_mul(columns).saturating_mul(splits.max(1).into())
     }
 
     /// Steps of a block.
-    const fn steps(&self) -> u64 {
-        self.anchor.k.div_ceil(self.tile.splits as u64).div_ceil(self.tile.k as u64)
+    fn steps(&self) -> u64 {
+        self.anchor.k.div_ceil(self.tile.splits.max(1).into()).div_ceil(self.tile.k.max(1).into())
     }
 
     /// Bytes that no implementation can do without: operands, output and what members touch, once.
