@@ -53,6 +53,7 @@ mod power;
 mod recorded_kernels;
 pub mod split;
 mod table;
+mod tiles;
 
 use std::collections::BTreeMap;
 
@@ -68,6 +69,10 @@ pub use hw_models::errors::Errors;
 pub use kernels::{KernelShape, Sample};
 pub use offsets::{Offset, offsets, spreads};
 pub use table::{Row, Table, TableError};
+pub use tiles::{
+    EpilogueSample, ImageSample, SpaceFigures, TileSample, clblast, divide, epilogues, fit_tiles,
+    image_convolutions, space_figures, triton,
+};
 
 /// Most rows of a device and class that parameters, of a formula or a covariance, are fitted to.
 pub const MOST: usize = 200;

@@ -2,6 +2,8 @@
 
 use std::io::Read;
 
+use flate2::read::MultiGzDecoder;
+
 /// A measured table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
@@ -71,6 +73,14 @@ impl Table {
             rows.push((line, record.iter().map(str::to_owned).collect()));
         }
         Ok(Self { name: name.to_owned(), source, columns, head, rows })
+    }
+
+    /// Reads a table that was packed by gzip.
+    ///
+    /// # Errors
+    /// As [`Table::read`].
+    pub fn packed(name: &str, bytes: &[u8]) -> Result<Self, TableError> {
+        Self::read(name, MultiGzDecoder::new(bytes))
     }
 
     /// Its columns, in order.

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::Multiprocessor;
 use crate::power::BoardPower;
 use crate::provenance::Sources;
 
@@ -13,10 +14,19 @@ pub struct Gpu {
     pub vendor: String,
     /// Generation whose kernel constants hold, `ampere`.
     pub architecture: String,
+    /// Compute capability, `8.6`. `None`: its multiprocessor is not in the catalogue.
+    #[serde(default)]
+    pub compute_capability: Option<String>,
+    /// Multiprocessor of its compute capability.
+    #[serde(skip)]
+    pub multiprocessor: Option<Multiprocessor>,
     /// Streaming multiprocessors, or compute units.
     pub sms: u32,
     /// Clock of the peak rates (MHz).
     pub clock_mhz: f64,
+    /// Highest clock that the driver allows (MHz). `None`: that of the peak rates.
+    #[serde(default)]
+    pub highest_clock_mhz: Option<f64>,
     /// Board power (W).
     pub tdp_w: f64,
     /// Peak rates.
@@ -69,6 +79,9 @@ pub struct PeakRates {
     /// On tensor cores where there are some.
     #[serde(default)]
     pub fp16: Option<f64>,
+    /// On tensor cores, with sums in fp16. `None`: as fast as with sums in fp32.
+    #[serde(default)]
+    pub fp16_accumulating_fp16: Option<f64>,
     /// On tensor cores.
     #[serde(default)]
     pub bf16: Option<f64>,

@@ -6,6 +6,7 @@
 mod device;
 mod drivers;
 mod entry;
+mod multiprocessor;
 pub mod nearest;
 mod network;
 mod node;
@@ -13,14 +14,18 @@ mod node;
 pub use device::{Gpu, NvLinks, Pcie, PeakRates, Ssd};
 pub use drivers::in_catalogue;
 pub use entry::{UnknownEntry, look_up};
+pub use multiprocessor::{Multiprocessor, WARP};
 pub use network::{CopyRates, Fabric, LinkClass, LinkKind, LinkUnit, Nic, OneWay, Topology};
 pub use node::{Branch, HostMemory, Node, NvLinkFabric, PcieTree};
 
 use indexmap::IndexMap;
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
 /// GPUs: a map to [`Gpu`].
 pub const GPUS: &str = include_str!("../../catalogue/gpus.yaml");
+/// Streaming multiprocessors by compute capability: a map to [`Multiprocessor`].
+pub const MULTIPROCESSORS: &str = include_str!("../../catalogue/multiprocessors.yaml");
 /// Nodes: a map to [`Node`].
 pub const NODES: &str = include_str!("../../catalogue/nodes.yaml");
 /// Classes of links: a map to [`LinkClass`].
@@ -56,7 +61,7 @@ impl Catalogue {
     /// Those of the parser, if it does not know YAML.
     pub fn embedded<D: Deserializer<'static>>(open: impl Fn(&'static str) -> D) -> Result<Self, D::Error> {
         Ok(Self {
-            gpus: IndexMap::deserialize(open(GPUS))?,
+            gpus: gpus(IndexMap::deserialize(open(GPUS))?, &IndexMap::deserialize(open(MULTIPROCESSORS))?)?,
             nodes: IndexMap::deserialize(open(NODES))?,
             links: IndexMap::deserialize(open(LINKS))?,
             nics: IndexMap::deserialize(open(NICS))?,
@@ -64,4 +69,22 @@ impl Catalogue {
             ssds: IndexMap::deserialize(open(SSDS))?,
         })
     }
+}
+
+/// GPUs with the multiprocessor of the compute capability of each.
+fn gpus<E: Error>(
+    mut gpus: IndexMap<String, Gpu>,
+    known: &IndexMap<String, Multiprocessor>,
+) -> Result<IndexMap<String, Gpu>, E> {
+    for (name, gpu) in &mut gpus {
+        if let Some(capability) = &gpu.compute_capability {
+            let found = known.get(capability).ok_or_else(|| {
+                E::custom(format!(
+                    "`{name}` has compute capability {capability}, which has no multiprocessor"
+                ))
+            })?;
+            gpu.multiprocessor = Some(found.clone());
+        }
+    }
+    Ok(gpus)
 }

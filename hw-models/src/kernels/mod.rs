@@ -21,11 +21,13 @@ mod described;
 mod gemm;
 mod grouped;
 mod libraries;
+mod occupancy;
 mod parameters;
 mod place;
 mod rows;
 mod spread;
 mod stream;
+pub mod tile;
 mod words;
 
 use std::collections::BTreeMap;
@@ -35,7 +37,7 @@ use sim_core::fixed::Rate;
 use sim_core::program::{CapRow, CapTable};
 use sim_core::time::Time;
 
-use crate::catalogue::Gpu;
+use crate::catalogue::{Gpu, Multiprocessor};
 use crate::provenance::Provenance;
 
 pub use attention::{Attention, Pass};
@@ -44,6 +46,7 @@ pub use corrections::{Anchor, CORRECTIONS, CORRECTIONS_HEADER, Correct, Correcti
 pub use gemm::{Gemm, Layout};
 pub use grouped::GroupedGemm;
 pub use libraries::{Flash, Libraries, Speedup};
+pub use occupancy::{BlockResources, Limit, Occupancy};
 pub use parameters::{
     AttentionParameters, CacheParameters, ConvolutionParameters, DeviceKernels, GemmParameters,
     GroupedParameters, KernelCatalogue, KernelParameters, PassParameters, StreamParameters,
@@ -74,12 +77,18 @@ pub struct GpuFacts {
     pub sms: u32,
     /// Peak of dense matrix products by type (FLOP/s).
     pub peak_flops: BTreeMap<Dtype, f64>,
+    /// Peak of products in fp16 that are also summed in fp16 (FLOP/s). `None`: no products in fp16.
+    pub fp16_sums_flops: Option<f64>,
+    /// Limits and rates of an SM. `None`: unknown.
+    pub multiprocessor: Option<Multiprocessor>,
     /// Nominal memory bandwidth (bytes/s).
     pub hbm_bytes_per_s: f64,
     /// Second-level cache (bytes).
     pub l2_bytes: f64,
-    /// Clock of its SMs (Hz).
+    /// Clock of its SMs at its peak rates (Hz).
     pub clock_hz: f64,
+    /// Clock that its SMs never exceed (Hz).
+    pub highest_clock_hz: f64,
 }
 
 /// Type of the operands of a kernel.
@@ -138,6 +147,10 @@ pub enum KernelClass {
 pub struct KernelError(String);
 
 impl KernelError {
+    fn new(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
     /// No parameters of something, but of what is known.
     fn no_parameters(what: &str, known: impl Iterator<Item = String>) -> Self {
         let known = known.collect::<Vec<_>>().join(", ");
@@ -161,9 +174,12 @@ impl GpuFacts {
         Self {
             sms: gpu.sms,
             peak_flops: known.collect(),
+            fp16_sums_flops: peak.fp16_accumulating_fp16.or(peak.fp16).map(|peak| peak * 1e12 * clock),
+            multiprocessor: gpu.multiprocessor.clone(),
             hbm_bytes_per_s: gpu.bandwidth_gb_per_s * 1e9,
             l2_bytes: gpu.l2_mib * f64::from(1 << 20),
             clock_hz: gpu.clock_mhz * 1e6 * clock,
+            highest_clock_hz: gpu.highest_clock_mhz.unwrap_or(gpu.clock_mhz) * 1e6 * clock,
         }
     }
 }

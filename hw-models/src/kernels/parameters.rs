@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+use super::tile::TileParameters;
 use super::{
     CORRECTIONS, Corrections, Dtype, Flash, KernelClass, KernelError, Layout, Pass, Speedup, StreamClass,
 };
@@ -51,6 +52,9 @@ pub struct KernelParameters {
     pub attention: AttentionParameters,
     /// Passes over memory by class.
     pub stream: IndexMap<StreamClass, StreamParameters>,
+    /// Kernels from parts. `None`: none of the generation was measured.
+    #[serde(default)]
+    pub tile: Option<TileParameters>,
     /// What measured shapes add, of a device that was measured.
     #[serde(skip)]
     pub corrections: BTreeMap<KernelClass, Corrections>,

@@ -62,8 +62,9 @@ fn links_at(graph: &mut NodeGraph, kind: LinkKind, factor: f64) {
 
 fn compute_at(gpu: &mut Gpu, factor: f64) {
     gpu.clock_mhz *= factor;
-    let PeakRates { fp64, fp32, tf32, fp16, bf16, fp8, int8 } = &mut gpu.peak_tflops;
+    gpu.highest_clock_mhz.iter_mut().for_each(|clock| *clock *= factor);
+    let PeakRates { fp64, fp32, tf32, fp16, fp16_accumulating_fp16, bf16, fp8, int8 } = &mut gpu.peak_tflops;
     let everywhere = [fp64, fp32].into_iter();
-    let on_tensor_cores = [tf32, fp16, bf16, fp8, int8].into_iter().flatten();
+    let on_tensor_cores = [tf32, fp16, fp16_accumulating_fp16, bf16, fp8, int8].into_iter().flatten();
     everywhere.chain(on_tensor_cores).for_each(|rate| *rate *= factor);
 }

@@ -1,6 +1,8 @@
 //! The embedded catalogue: complete, consistent and sourced.
 
-use hw_models::catalogue::{Catalogue, FABRICS, GPUS, LINKS, NICS, NODES, SSDS, UnknownEntry, look_up};
+use hw_models::catalogue::{
+    Catalogue, FABRICS, GPUS, LINKS, MULTIPROCESSORS, NICS, NODES, SSDS, UnknownEntry, look_up,
+};
 use hw_models::provenance::Origin;
 use serde_yaml::Value;
 
@@ -11,7 +13,7 @@ pub(crate) fn catalogue() -> Catalogue {
 #[test]
 fn sources_name_constants_that_exist_and_say_where_to_look() {
     let mut seen = 0;
-    for text in [GPUS, NODES, LINKS, NICS, FABRICS, SSDS] {
+    for text in [GPUS, MULTIPROCESSORS, NODES, LINKS, NICS, FABRICS, SSDS] {
         let entries: Value = serde_yaml::from_str(text).unwrap();
         for (name, entry) in entries.as_mapping().unwrap() {
             let sources = entry.get("sources").unwrap().as_mapping().unwrap();
@@ -59,6 +61,19 @@ fn figures_are_those_of_the_data_sheets() {
         assert!((0.5..1.0).contains(&gpu.streaming_fraction), "{name}");
         assert!(gpu.usable_bytes() < (gpu.memory_gib * 1024f64.powi(3)) as u64, "{name}");
     }
+    for (name, gpu) in &catalogue.gpus {
+        // Products and multiply-adds of the lanes make up the peak, but for clocks that round.
+        let Some(sm) = &gpu.multiprocessor else { continue };
+        let lanes = 2e-6 * f64::from(gpu.sms * sm.fp32_lanes) * gpu.clock_mhz;
+        assert!((lanes / gpu.peak_tflops.fp32 - 1.0).abs() < 0.11, "{name}: {lanes}");
+        assert_eq!(sm.registers % (sm.register_unit * sm.schedulers), 0, "{name}");
+        assert!(sm.shared_bytes_per_block + sm.shared_reserved_bytes <= sm.shared_bytes, "{name}");
+        let sums = gpu.peak_tflops.fp16_accumulating_fp16.zip(gpu.peak_tflops.fp16);
+        assert!(sums.is_none_or(|(halves, singles)| (halves / singles - 2.0).abs() < 0.01), "{name}");
+    }
+    let without = catalogue.gpus.iter().filter(|(_, gpu)| gpu.multiprocessor.is_none());
+    let without: Vec<&str> = without.map(|(name, _)| name.as_str()).collect();
+    assert_eq!(without, ["mi250x", "mi300x", "titan-x"]);
     for (name, link) in &catalogue.links {
         assert!(link.effective_gb_per_s < link.nominal_gb_per_s, "{name}");
     }

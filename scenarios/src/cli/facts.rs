@@ -20,7 +20,12 @@ pub(super) fn machines() -> Vec<Item> {
 
 /// GPUs.
 pub(super) fn gpus() -> Vec<Item> {
-    items(&catalogue::devices().gpus, gpu_facts, |gpu| &gpu.sources)
+    let known = &catalogue::devices().gpus;
+    let detailed = |(item, gpu): (Item, &Gpu)| {
+        let details = gpu.multiprocessor.as_ref().and_then(|sm| serde_json::to_value(sm).ok());
+        Item { details: details.map(|sm| serde_json::json!({ "multiprocessor": sm })), ..item }
+    };
+    items(known, gpu_facts, |gpu| &gpu.sources).into_iter().zip(known.values()).map(detailed).collect()
 }
 
 /// Links inside a node.
@@ -72,6 +77,7 @@ pub(super) fn frameworks() -> Vec<Item> {
                 .max()
                 .map(|it| it.to_string()),
             source: Some(costs.iter().map(source).collect::<Vec<_>>().join("; ")),
+            ..Item::default()
         }
     };
     catalogue::frameworks().iter().map(item).collect()
@@ -111,7 +117,7 @@ fn layered_models() -> impl Iterator<Item = Item> {
 }
 
 fn published(name: &str, description: String, source: &str) -> Item {
-    Item { name: name.to_owned(), description, confidence: None, source: Some(source.to_owned()) }
+    Item { name: name.to_owned(), description, source: Some(source.to_owned()), ..Item::default() }
 }
 
 /// Entries of a map of the catalogue, with facts of each.
@@ -127,6 +133,7 @@ fn items<T>(
             description: facts(entry),
             confidence: Some(known.confidence.to_string()),
             source: Some(format!("{}: {}", known.origin, known.source)),
+            ..Item::default()
         }
     };
     entries.iter().map(item).collect()
@@ -164,10 +171,13 @@ fn gpu_facts(gpu: &Gpu) -> String {
         ("fp32", Some(gpu.peak_tflops.fp32)),
     ];
     let peak = peaks.into_iter().find_map(|(name, peak)| Some(format!("{} TFLOP/s in {name}", peak?)));
+    let sums = gpu.peak_tflops.fp16_accumulating_fp16.map(|peak| format!("{peak} summed in fp16"));
+    let capability = gpu.compute_capability.as_ref().map(|known| format!(" {known}"));
     sentence([
-        Some(gpu.architecture.clone()),
+        Some(gpu.architecture.clone() + &capability.unwrap_or_default()),
         Some(format!("{} SMs", gpu.sms)),
         peak,
+        sums,
         Some(format!("{} GiB at {} GB/s", gpu.memory_gib, gpu.bandwidth_gb_per_s)),
         gpu.nvlink.as_ref().map(|nvlink| format!("{} x {}", nvlink.links, nvlink.class)),
         Some(format!("{} x{}", gpu.pcie.class, gpu.pcie.lanes)),

@@ -69,6 +69,9 @@ pub(super) struct Item {
     pub(super) confidence: Option<String>,
     /// Where they are from.
     pub(super) source: Option<String>,
+    /// Figures that only programs are told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) details: Option<serde_json::Value>,
 }
 
 /// Lists a topic, or the topics.

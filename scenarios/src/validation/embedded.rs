@@ -31,6 +31,7 @@ const SETS: &[(&str, &str)] = files![
     "streaming.yaml",
     "attention.yaml",
     "convolution.yaml",
+    "tiles.yaml",
     "collectives.yaml",
     "copies.yaml",
     "storage.yaml",
@@ -127,6 +128,21 @@ const STORAGE: &[(&str, &str)] = files![
     "updates_by_host.csv",
 ];
 
+/// Spaces of kernels in tiles, packed.
+const TILES: &[(&str, &[u8])] = &[
+    (
+        "products_clblast_rtx2080ti.csv.gz",
+        include_bytes!("../../../hw-models/measurements/tiles/products_clblast_rtx2080ti.csv.gz"),
+    ),
+    (
+        "convolution_image_a100.csv.gz",
+        include_bytes!("../../../hw-models/measurements/tiles/convolution_image_a100.csv.gz"),
+    ),
+];
+
+/// What a GPU did outside of suites, products in tiles among it.
+pub(super) const PROBED_TILES: &str = include_str!("../../../hw-models/measurements/probes/fusion.jsonl");
+
 const SUFFIX: &str = ".yaml";
 
 /// The names of the sets, in the order in which they are listed.
@@ -198,4 +214,14 @@ pub(super) fn table(name: &str) -> Table {
     let text = known.copied().find(|(known, _)| *known == name).map(|(_, text)| text);
     let text = text.unwrap_or_else(|| panic!("no table {name} is embedded"));
     Table::read(name, text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A packed table that a set names.
+///
+/// # Panics
+/// If there is none or it is no table, which a test would find.
+pub(super) fn packed_table(name: &str) -> Table {
+    let bytes = TILES.iter().find(|(known, _)| *known == name).map(|(_, bytes)| *bytes);
+    let bytes = bytes.unwrap_or_else(|| panic!("no packed table {name} is embedded"));
+    Table::packed(name, bytes).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -23,6 +23,7 @@ mod state;
 mod step_errors;
 mod steps;
 mod storage;
+mod tiles;
 mod timing;
 mod tuned;
 
@@ -139,6 +140,7 @@ fn judged(name: &str, set: &Set, progress: &dyn Progress) -> Option<Vec<Judged>>
         }
         Measurements::Copies(tables) => Some(tables.iter().flat_map(copies::judged).collect()),
         Measurements::Storage(tables) => Some(tables.iter().flat_map(storage::judged).collect()),
+        Measurements::Tiles(spaces) => Some(spaces.iter().flat_map(tiles::judged).collect()),
         Measurements::Steps(steps) => steps::judged(&set.title, steps, progress),
         Measurements::Fits(fits) => fits::judged(&set.title, fits, progress),
         Measurements::OnDevice(_) => {

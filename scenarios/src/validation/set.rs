@@ -11,6 +11,7 @@ use super::one_of::OneOf;
 use super::plans::SameWork;
 use super::settings::Setting;
 use super::storage::StorageTable;
+use super::tiles::TileSpace;
 use crate::expectation::Metric;
 use crate::schema::{Machine, Share};
 
@@ -81,6 +82,8 @@ pub(super) enum Measurements {
     Copies(Vec<CopyTable>),
     /// Transfers to and from drives, and states that are kept there, in these tables.
     Storage(Vec<StorageTable>),
+    /// Spaces of kernels in tiles.
+    Tiles(Vec<TileSpace>),
     /// Runs whose memory was enough, and runs that ran out of it.
     Fits(Box<Fits>),
     /// Workloads of a device, in records of their own.
@@ -352,9 +355,15 @@ impl Set {
             Measurements::Copies(tables) => tables.iter().map(|table| &table.data).collect(),
             Measurements::Storage(tables) => tables.iter().map(|table| &table.data).collect(),
             Measurements::Fits(fits) => fits.out_of_memory.iter().map(|table| &table.data).collect(),
-            Measurements::OnDevice(_) => Vec::new(),
+            Measurements::Tiles(_) | Measurements::OnDevice(_) => Vec::new(),
         };
-        names.into_iter().map(|name| embedded::table(name))
+        let packed: &[TileSpace] = match &self.measurements {
+            Measurements::Tiles(spaces) => spaces,
+            _ => &[],
+        };
+        let packed = packed.iter().filter(|space| space.is_table());
+        let packed = packed.map(|space| embedded::packed_table(&space.data));
+        names.into_iter().map(|name| embedded::table(name)).chain(packed)
     }
 
     /// The set of rows that what is found of whole steps must not rest on, where one of these judges: its own, or its own family.
@@ -389,6 +398,7 @@ impl Set {
             | Measurements::Collectives(_)
             | Measurements::Copies(_)
             | Measurements::Storage(_)
+            | Measurements::Tiles(_)
             | Measurements::OnDevice(_) => 0,
         }
     }

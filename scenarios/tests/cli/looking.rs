@@ -25,8 +25,15 @@ fn the_catalogue_is_listed_with_what_matters_and_how_far_it_is_to_be_trusted() {
             .collect::<Vec<_>>()
             .join(" ")
     };
-    let gpu = "a100-sxm4-80gb ampere, 108 SMs, 312 TFLOP/s in bf16, 80 GiB at 2039 GB/s, 12 x nvlink3, pcie4 x16 confidence high";
+    let gpu = "a100-sxm4-80gb ampere 8.0, 108 SMs, 312 TFLOP/s in bf16, 80 GiB at 2039 GB/s, 12 x nvlink3, pcie4 x16 confidence high";
     assert_eq!(line("gpus", "a100-sxm4-80gb"), gpu);
+    let gpus = sandbox.run("list gpus --format json").json();
+    let listed = gpus["items"].as_array().and_then(|all| all.iter().find(|it| it["name"] == "rtx-3070"));
+    let sm = &listed.expect("listed")["details"]["multiprocessor"];
+    assert_eq!(
+        (&sm["registers"], &sm["shared_bytes"], &sm["blocks"]),
+        (&65_536.into(), &102_400.into(), &16.into())
+    );
     let node = "dgx-a100-80g 8 x a100-sxm4-80gb, NVSwitch, pcie4, 8 x connectx-6-hdr200, hdr200-fat-tree confidence high";
     assert_eq!(line("machines", "dgx-a100-80g"), node);
     let model = "gpt3-96b 96.2 billion parameters, 80 layers, hidden 9984, 104 heads, 2048 positions";

@@ -10,5 +10,6 @@ mod overlay;
 mod products;
 #[cfg(feature = "devices")]
 mod python;
+mod tiles;
 #[cfg(feature = "devices")]
 mod torch;

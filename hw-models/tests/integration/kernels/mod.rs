@@ -1,6 +1,8 @@
 //! Kernel times: quantisation shows where it does on hardware, what is missing is named, no shape breaks the model.
 
 mod held;
+mod occupancy;
+mod tiles;
 
 use std::sync::LazyLock;
 
