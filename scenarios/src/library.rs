@@ -1,7 +1,7 @@
 //! The scenarios that come with foretrain, embedded so that they run from any directory.
 
 /// Name and text of each, in the order in which they are listed.
-const LIBRARY: [(&str, &str); 46] = [
+const LIBRARY: [(&str, &str); 51] = [
     ("bpipe-gpt3-96b", include_str!("../library/bpipe-gpt3-96b.yaml")),
     ("bpipe-gpt3-96b-flash", include_str!("../library/bpipe-gpt3-96b-flash.yaml")),
     ("bpipe-gpt3-134b", include_str!("../library/bpipe-gpt3-134b.yaml")),
@@ -48,6 +48,11 @@ const LIBRARY: [(&str, &str); 46] = [
     ("graph-breaks", include_str!("../library/graph-breaks.yaml")),
     ("graphs-vs-eager", include_str!("../library/graphs-vs-eager.yaml")),
     ("loader-or-gpu", include_str!("../library/loader-or-gpu.yaml")),
+    ("fusion-resnet50", include_str!("../library/fusion-resnet50.yaml")),
+    ("fusion-efficientnet-loses", include_str!("../library/fusion-efficientnet-loses.yaml")),
+    ("fusion-transformer", include_str!("../library/fusion-transformer.yaml")),
+    ("fusion-or-graphs", include_str!("../library/fusion-or-graphs.yaml")),
+    ("fusion-search-space", include_str!("../library/fusion-search-space.yaml")),
 ];
 
 /// Name and bytes of each trace that scenarios of the library replay; a file beside them says

@@ -31,6 +31,7 @@ use crate::host_update::HostRates;
 use crate::memo::Memo;
 use crate::model::reuse::Reuse;
 use crate::model::transformer::{Collective, CollectiveKind, Group, HostWork, HostWorkKind, Operator, Work};
+use crate::passes::fusion::Prices;
 use crate::plan::Launch;
 use crate::site::{ChannelSpec, Job, Kinds};
 
@@ -105,7 +106,25 @@ impl<'a> Hardware<'a> {
     /// When there are no kernel parameters for its generation.
     pub fn kernel_model(&self, (name, gpu): (&str, &Gpu), clock: f64) -> Result<KernelModel, HardwareError> {
         let parameters = self.kernels.of(name, gpu)?.in_training(self.libraries);
-        Ok(KernelModel::new(GpuFacts::of(gpu, clock), parameters))
+        Ok(KernelModel::new(GpuFacts::of(gpu, clock).with(self.libraries), parameters))
+    }
+
+    /// Times of kernels of its first kind of GPU, as passes may compare them.
+    ///
+    /// # Errors
+    /// When there is no GPU, or there are no kernel parameters for it.
+    pub fn prices(&self, launch: Launch) -> Result<Prices, HardwareError> {
+        let device = self.device(self.gpu()?, 1.0)?;
+        let nothing = Memo::default();
+        Ok(Prices(self.memo.unwrap_or(&nothing).devices.timed(device, self.gap(launch))))
+    }
+
+    /// Between a kernel and the one before.
+    fn gap(&self, launch: Launch) -> Time {
+        match launch {
+            Launch::Eager | Launch::Free => self.host.gap_in_stream.time(),
+            Launch::Graph => self.host.gap_in_graph.time(),
+        }
     }
 
     /// Kernels of a GPU, with their known costs.
@@ -114,7 +133,7 @@ impl<'a> Hardware<'a> {
             name: name.to_owned(),
             like: gpu.like.clone(),
             architecture: gpu.architecture.clone(),
-            facts: GpuFacts::of(gpu, clock),
+            facts: GpuFacts::of(gpu, clock).with(self.libraries),
             libraries: self.libraries,
         };
         let nothing = Memo::default();
@@ -195,10 +214,7 @@ impl<'a> CostModels<'a> {
             kinds,
             gpus: (0..kinds.count()).map(models).collect::<Result<_, _>>()?,
             collectives,
-            gap: match launch {
-                Launch::Eager | Launch::Free => hardware.host.gap_in_stream.time(),
-                Launch::Graph => hardware.host.gap_in_graph.time(),
-            },
+            gap: hardware.gap(launch),
             hosts,
             speeds: Vec::new(),
             known: BTreeMap::new(),
@@ -406,6 +422,7 @@ fn alone(model: &KernelModel, work: &Work) -> Result<Option<KernelCost>, KernelE
         Work::Grouped(grouped) => model.grouped(grouped).map(Some),
         Work::Attention(attention) => model.attention(attention).map(Some),
         Work::Stream(stream) => model.stream(stream).map(Some),
+        Work::Fused(fused) => model.fused(fused).map(Some),
         Work::Collective(_) | Work::Transfer(_) | Work::Host(_) | Work::Opaque { .. } => Ok(None),
     }
 }

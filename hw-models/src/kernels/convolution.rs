@@ -23,7 +23,8 @@ use serde::{Deserialize, Serialize};
 
 use super::rows::Blocks;
 use super::{
-    ConvolutionParameters, Dtype, KernelClass, KernelCost, KernelError, KernelModel, Shape, StreamClass,
+    ConvolutionParameters, Dtype, Epilogue, KernelClass, KernelCost, KernelError, KernelModel, Shape,
+    StreamClass,
 };
 
 /// A convolution over `batch` images.
@@ -126,13 +127,28 @@ impl KernelModel {
     /// # Errors
     /// When the GPU has no rate or the catalogue no parameters for the type.
     pub fn convolution(&self, shape: &Convolution) -> Result<KernelCost, KernelError> {
+        self.convolution_with(shape, &Epilogue::NONE)
+    }
+
+    /// A convolution with members behind it. Those of transformed products would be in the pass out
+    /// of the domain, which libraries do not change.
+    ///
+    /// # Errors
+    /// As [`Self::convolution`].
+    pub(super) fn convolution_with(
+        &self,
+        shape: &Convolution,
+        epilogue: &Epilogue,
+    ) -> Result<KernelCost, KernelError> {
         if shape.depthwise() {
-            return self.depthwise(shape);
+            return self.depthwise(shape, epilogue);
         }
         let parameters = self.parameters.convolution(shape.dtype)?;
         let peak = self.peak(shape.dtype)?;
         let achieved = self.parameters.stream(StreamClass::Elementwise)?.achieved;
-        let cost = |algorithm: &Algorithm| self.by_algorithm(shape, algorithm, parameters, peak, achieved);
+        let cost = |algorithm: &Algorithm| {
+            self.by_algorithm((shape, epilogue), algorithm, parameters, peak, achieved)
+        };
         if let Some(told) = shape.algorithm {
             let algorithm = shape.by(told, parameters);
             return Ok(cost(&algorithm.unwrap_or_else(|| shape.implicit(parameters))));
@@ -140,7 +156,7 @@ impl KernelModel {
         let implicit = cost(&shape.implicit(parameters));
         let winograd = shape.by(ConvolutionAlgorithm::Winograd, parameters);
         let best = match winograd.map(|algorithm| cost(&algorithm)) {
-            Some(winograd) if winograd.alone() < implicit.alone() => winograd,
+            Some(winograd) if epilogue.is_none() && winograd.alone() < implicit.alone() => winograd,
             _ => implicit,
         };
         Ok(if shape.groups > 1 { best } else { self.corrected(best, 0.0, || shape.among_measured()) })
@@ -148,7 +164,7 @@ impl KernelModel {
 
     fn by_algorithm(
         &self,
-        shape: &Convolution,
+        (shape, epilogue): (&Convolution, &Epilogue),
         algorithm: &Algorithm,
         parameters: &ConvolutionParameters,
         peak: f64,
@@ -164,8 +180,10 @@ impl KernelModel {
             let sums = if split > 1 { (split + 1) * Dtype::Fp32.bytes() } else { 0 };
             let outputs = algorithm.m.saturating_mul(algorithm.n).saturating_mul(algorithm.products);
             let apart = algorithm.apart.saturating_add(outputs.saturating_mul(sums));
-            let bytes = algorithm.beside.saturating_add(apart).max(1);
-            let beside = algorithm.beside as f64 / bytes as f64;
+            let beside = epilogue.traffic(algorithm.beside, shape.output_bytes());
+            let bytes = beside.saturating_add(apart).max(1);
+            let behind = self.behind(epilogue, tile.map(|side| side as u32), outputs as f64, achieved);
+            let beside = beside as f64 / bytes as f64;
             // What is moved apart adds to the time, what is moved beside the products may hide.
             let nominal = achieved * self.facts.hbm_bytes_per_s;
             Blocks {
@@ -175,7 +193,8 @@ impl KernelModel {
                 achieved,
                 serial: 0.0,
                 seconds: move |sms: u32| {
-                    let products = count.div_ceil(u64::from(sms)) as f64 * seconds;
+                    let on_each = count.div_ceil(u64::from(sms)) as f64;
+                    let products = behind.of_tiles(on_each, seconds);
                     products.max(beside * bytes as f64 / nominal) + apart as f64 / nominal
                 },
             }
@@ -328,6 +347,13 @@ impl Convolution {
             ConvolutionPass::InputGradient => parameters.input_gradient,
             ConvolutionPass::WeightGradient => parameters.weight_gradient,
         }
+    }
+
+    /// Bytes of the output of a forward pass.
+    pub(super) fn output_bytes(&self) -> u64 {
+        let [height, width] = self.output();
+        let sizes = [self.out_channels, height, width, self.dtype.bytes()];
+        sizes.into_iter().fold(self.batch, u64::saturating_mul)
     }
 
     /// Input, output and filter once (bytes).

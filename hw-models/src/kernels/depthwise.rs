@@ -10,7 +10,7 @@
 //! on V100 and A100, so the loads allow a quarter of the fp32 peak; elsewhere that is an estimate.
 
 use super::rows::Blocks;
-use super::{Convolution, Dtype, KernelClass, KernelCost, KernelError, KernelModel, StreamClass};
+use super::{Convolution, Dtype, Epilogue, KernelClass, KernelCost, KernelError, KernelModel, StreamClass};
 
 /// Share of the fp32 peak that a pair of loads for each multiply-add leaves.
 const LOADED: f64 = 32.0 / 2.0 / 64.0;
@@ -21,7 +21,11 @@ const BLOCKS_PER_SM: u64 = 2;
 
 impl KernelModel {
     /// A convolution whose groups have one channel.
-    pub(super) fn depthwise(&self, shape: &Convolution) -> Result<KernelCost, KernelError> {
+    pub(super) fn depthwise(
+        &self,
+        shape: &Convolution,
+        epilogue: &Epilogue,
+    ) -> Result<KernelCost, KernelError> {
         let parameters = self.parameters.stream(StreamClass::Elementwise)?;
         let rate = LOADED * self.peak(Dtype::Fp32)? / f64::from(self.facts.sms.max(1));
         let ([height, width], flops) = (shape.output(), shape.flops());
@@ -30,10 +34,12 @@ impl KernelModel {
         let blocks = Blocks {
             count: outputs.div_ceil(BLOCK_OUTPUTS),
             resident: BLOCKS_PER_SM,
-            bytes: shape.bytes(),
+            bytes: epilogue.traffic(shape.bytes(), shape.output_bytes()),
             achieved: parameters.achieved,
             serial: 0.0,
-            seconds: |sms| flops / (rate * f64::from(sms)),
+            seconds: |sms| {
+                flops / (rate * f64::from(sms)) + self.issue_seconds(epilogue, outputs as f64, sms)
+            },
         };
         let class = KernelClass::Stream(StreamClass::Elementwise);
         Ok(blocks.cost(self, parameters.start_us, flops, class))

@@ -33,7 +33,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::rows::Blocks;
-use super::{Dtype, GemmParameters, KernelClass, KernelCost, KernelError, KernelModel, Shape, StreamClass};
+use super::{
+    Dtype, Epilogue, GemmParameters, KernelClass, KernelCost, KernelError, KernelModel, Shape, StreamClass,
+};
 
 /// `batch` products of `m x k` with `k x n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -83,13 +85,21 @@ impl KernelModel {
     /// # Errors
     /// When the GPU has no rate or the catalogue no parameters for the type.
     pub fn gemm(&self, shape: &Gemm) -> Result<KernelCost, KernelError> {
+        self.gemm_with(shape, &Epilogue::NONE)
+    }
+
+    /// A matrix product with members behind it.
+    ///
+    /// # Errors
+    /// As [`Self::gemm`].
+    pub(super) fn gemm_with(&self, shape: &Gemm, epilogue: &Epilogue) -> Result<KernelCost, KernelError> {
         let class = shape.class();
         let parameters = match class {
             KernelClass::Batched(dtype) => self.parameters.batched(dtype)?,
             _ => self.parameters.gemm(shape.dtype)?,
         };
         let factor = parameters.layout(shape.layout);
-        let cost = self.product(shape, parameters, factor, class)?;
+        let cost = self.product(shape, epilogue, parameters, factor, class)?;
         let compute = shape.flops() / (self.peak(shape.dtype)? * parameters.most(factor));
         Ok(self.corrected(cost, compute, || shape.among_measured()))
     }
@@ -98,6 +108,7 @@ impl KernelModel {
     pub(super) fn product(
         &self,
         shape: &Gemm,
+        epilogue: &Epilogue,
         parameters: &GemmParameters,
         factor: f64,
         class: KernelClass,
@@ -118,14 +129,17 @@ impl KernelModel {
             let at_full_power = tiles as f64 * 2.0 * area * depth / sustained;
             let count = if persistent { tiles.min(u64::from(self.facts.sms.max(1))) } else { tiles };
             let dealt = tiles.div_ceil(count.max(1)) as f64;
+            let behind =
+                self.behind(epilogue, tile, shape.batch as f64 * shape.m as f64 * shape.n as f64, achieved);
             Blocks {
                 count,
                 resident: 1,
-                bytes: shape.traffic(split),
+                bytes: epilogue.traffic(shape.traffic(split), shape.output_bytes()),
                 achieved,
                 serial: parameters.serial,
                 seconds: move |sms: u32| {
-                    (count.div_ceil(u64::from(sms)) as f64 * dealt * seconds).max(at_full_power)
+                    let on_each = count.div_ceil(u64::from(sms)) as f64 * dealt;
+                    behind.of_tiles(on_each, seconds).max(at_full_power)
                 },
             }
         };
@@ -173,15 +187,25 @@ impl Gemm {
     fn traffic(&self, split: u64) -> u64 {
         let output = self.m.saturating_mul(self.n);
         let operands = self.m.saturating_mul(self.k).saturating_add(self.k.saturating_mul(self.n));
-        let each = match (self.accumulate, self.dtype) {
-            (Some(sums), _) => 2 * sums.bytes(),
-            (None, Dtype::Fp8) => Dtype::Bf16.bytes(),
-            (None, dtype) => dtype.bytes(),
-        };
+        let each = self.bytes_of_output();
         let partial = if split > 1 { (split + 1) * Dtype::Fp32.bytes() } else { 0 };
         let once =
             operands.saturating_mul(self.dtype.bytes()).saturating_add(output.saturating_mul(each + partial));
         self.batch.saturating_mul(once).max(1)
+    }
+
+    /// Bytes of its output, with those that it is added to.
+    pub(super) fn output_bytes(&self) -> u64 {
+        [self.m, self.n, self.bytes_of_output()].into_iter().fold(self.batch, u64::saturating_mul)
+    }
+
+    /// Bytes of one element of it.
+    const fn bytes_of_output(&self) -> u64 {
+        match (self.accumulate, self.dtype) {
+            (Some(sums), _) => 2 * sums.bytes(),
+            (None, Dtype::Fp8) => Dtype::Bf16.bytes(),
+            (None, dtype) => dtype.bytes(),
+        }
     }
 
     /// On the ordinary cores batches run in kernels of their own; on tensor cores in those of single products.

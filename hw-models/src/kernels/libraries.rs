@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AttentionParameters, KernelParameters};
+use super::{AttentionParameters, Dtype, GpuFacts, KernelParameters};
 
 /// Libraries of a framework.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -18,6 +18,8 @@ pub struct Libraries {
     pub products: Option<f64>,
     /// Whether products are [persistent](KernelParameters::persistent); none: what the catalogue has.
     pub persistent: Option<bool>,
+    /// True if products in fp16 are summed in fp16.
+    pub half_sums: bool,
 }
 
 /// Implementations of flash attention.
@@ -48,6 +50,17 @@ pub struct Speedup {
 /// Of the one in Triton, than which FlashAttention-2 is "around 1.3-1.5x" faster forward and "around 2x" backward (Dao,
 /// "FlashAttention-2", 2023, section 4.1, on A100).
 const TRITON: Speedup = Speedup { forward: 1.0 / 1.4, backward: 1.0 / 2.0 };
+
+impl GpuFacts {
+    /// These facts with the rates of `libraries`.
+    #[must_use]
+    pub fn with(mut self, libraries: Libraries) -> Self {
+        if let Some(peak) = self.fp16_sums_flops.filter(|_| libraries.half_sums) {
+            self.peak_flops.insert(Dtype::Fp16, peak);
+        }
+        self
+    }
+}
 
 impl KernelParameters {
     /// The parameters in a training run with `libraries`.

@@ -13,6 +13,7 @@ mod export;
 mod facts;
 mod files;
 mod fit;
+mod fusion;
 mod import;
 mod import_plan;
 mod input;

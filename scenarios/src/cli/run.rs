@@ -1,6 +1,6 @@
 //! `foretrain run`: simulate, say what was found, write the report.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use reports::summary::{FailureKind, RunSummary, Summary};
@@ -13,6 +13,7 @@ use scenarios::run::{self, MAX_SHARDS, Options, Progress, Shard, resume, shown};
 use super::check::Checked;
 use super::emit::{self, Cluster};
 use super::files::cannot_write;
+use super::fusion;
 use super::input::{self, Inputs};
 use super::interrupt::{self, interrupted};
 use super::journal::Journal;
@@ -51,6 +52,10 @@ pub(super) struct Arguments {
     /// `.pftrace` for <https://ui.perfetto.dev>, or a `.json` for those that read Chrome's traces
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "shard", "emit"], value_parser = TraceFile::parser())]
     trace: Option<TraceFile>,
+    /// Write the groups of operators that `techniques.fusion` makes kernels of, with bytes, times
+    /// and refusals, as CSV; of a sweep those of its first point
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "shard", "emit"])]
+    explain_fusion: Option<PathBuf>,
 }
 
 /// How results are printed.
@@ -90,6 +95,9 @@ fn perform(request: &Request<'_>, arguments: &Arguments, printer: &Printer) -> R
     if let Some(trace) = &arguments.trace {
         trace.refuse_several(&experiment, &options.variants)?;
     }
+    if let Some(path) = &arguments.explain_fusion {
+        fusion::write_groups(path, &experiment, &options)?;
+    }
     if arguments.plan {
         let shard = arguments.shard.unwrap_or(Shard::WHOLE);
         let checked = Checked::of(&experiment, &options, shard, &Bar::new(request.how.quiet, "runs"))?;
@@ -123,6 +131,9 @@ impl Arguments {
             }
             _ if self.trace.is_some() && files.len() > 1 => {
                 Some("`--trace` is of one file: leave the others out, or run each of them in turn")
+            }
+            _ if self.explain_fusion.is_some() && files.len() > 1 => {
+                Some("`--explain-fusion` is of one file: leave the others out, or run each in turn")
             }
             (_, true) if files.contains(&input::STDIN.to_owned()) => {
                 Some("workers have no standard input: write the scenario to a file, and name that")

@@ -1,10 +1,11 @@
 //! FLOPs of a step, and the share of the peak that they are.
 
 use hw_models::catalogue::PeakRates;
+use hw_models::kernels::Dtype;
 use workloads::model::flops::model_flops;
 
 use super::{layered, machine, ranks, transformer};
-use crate::schema::{Count, Precision, Scenario};
+use crate::schema::{Count, Scenario};
 
 /// What a step computes, and what the GPUs of its ranks could.
 pub(crate) struct Effort {
@@ -49,11 +50,11 @@ impl Effort {
 fn peak_flops_per_s(scenario: &Scenario) -> Option<f64> {
     let machine = machine::of(scenario).ok()?;
     let gpus = machine::gpus(&machine, scenario);
-    let tera = |PeakRates { fp32, fp16, bf16, fp8, .. }: &PeakRates| match scenario.training.precision {
+    let tera = |PeakRates { fp32, fp16, bf16, fp8, .. }: &PeakRates| match transformer::dtype(scenario) {
         _ if scenario.training.fp8.is_some() => *fp8,
-        Some(Precision::Fp16Mixed) => *fp16,
-        None | Some(Precision::Bf16Mixed) => *bf16,
-        Some(Precision::Fp32) => Some(*fp32),
+        Dtype::Fp16 => *fp16,
+        Dtype::Bf16 => *bf16,
+        _ => Some(*fp32),
     };
     let mut peak = None;
     for (_, kind) in machine.gpu_kinds() {

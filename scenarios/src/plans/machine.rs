@@ -10,7 +10,7 @@ use workloads::hardware::Hardware;
 use workloads::plan::PlanError;
 use workloads::site::Kinds;
 
-use crate::schema::{Attention, Scenario, Share};
+use crate::schema::{Accumulate, Attention, Scenario, Share};
 
 /// The machine of a scenario with one.
 ///
@@ -55,6 +55,7 @@ pub(crate) fn libraries(scenario: &Scenario) -> Libraries {
         },
         products: software.sustained_products.map(Share::as_f64),
         persistent: software.persistent_products,
+        half_sums: software.products.is_some_and(|products| products.accumulate == Accumulate::Fp16),
     }
 }
 

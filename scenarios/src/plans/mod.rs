@@ -17,6 +17,7 @@ use workloads::diagnostic::Diagnostic;
 use workloads::hardware::Hardware;
 use workloads::limits;
 use workloads::memory::Ranks;
+use workloads::passes::fusion::Explanation;
 use workloads::placement::{Extent, Placement};
 use workloads::plan::{
     Built, Deployment, Floor, LayeredPlan, PipelinePlan, PlanError, StageCheckpoint, TransformerPlan,
@@ -117,6 +118,21 @@ pub(crate) fn base(scenario: &Scenario) -> Result<Option<Base>, PlanError> {
         Some(Plan::Profiled(_)) | None => return Ok(None),
     };
     Ok(Some(base))
+}
+
+/// Groups of operators that a checked scenario makes one kernel of. `None`: it asks for no fusion.
+///
+/// # Errors
+/// Some errors of [`check`].
+pub(crate) fn fused(scenario: &Scenario) -> Result<Option<Explanation>, PlanError> {
+    if scenario.techniques.fusion.is_none() {
+        return Ok(None);
+    }
+    Ok(match Plan::of(scenario)? {
+        Some(Plan::Transformer(plan)) => plan.fused(),
+        Some(Plan::Layers(plan)) => plan.fused(),
+        Some(Plan::Profiled(_)) | None => None,
+    })
 }
 
 /// Finds what keeps a scenario from being built, as far as that can be told without building it.

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use workloads::lanes::QUEUE;
+use workloads::passes::fusion::{Fusion, Prices};
 use workloads::passes::realise::launches::LaunchWaits;
 use workloads::plan::Pipelining;
 
-use super::adds_gradients;
+use super::transformer::launch;
+use super::{adds_gradients, machine};
 use crate::schema::{Count, LayersOf, Scenario};
 
 /// Order, messages and techniques of a scenario.
@@ -20,11 +22,20 @@ pub(crate) fn pipelining(scenario: &Scenario) -> Pipelining {
         no_sums: scenario.training.micro_batches() == 1 && !adds_gradients(scenario),
         // What is made of torchtitan's layers is in them.
         compiled: software.is_some_and(|it| it.is_compiled() && it.layers != LayersOf::Torchtitan),
+        prices: prices(scenario),
         launch_queue: software.and_then(|it| it.launch_queue).map_or(QUEUE, Count::get),
         launch_waits: LaunchWaits::default(),
         drained: BTreeSet::new(),
         techniques: scenario.techniques.clone(),
     }
+}
+
+/// Times of kernels, where fusion chooses by them. `None` also where the machine has none, of which
+/// the plan says what is missing.
+fn prices(scenario: &Scenario) -> Option<Prices> {
+    let needs = scenario.techniques.fusion.as_ref().is_some_and(Fusion::needs_prices);
+    let machine = needs.then(|| machine::of(scenario).ok()).flatten()?;
+    machine::hardware(&machine, scenario).prices(launch(scenario)).ok()
 }
 
 /// Steps simulated, warm-up included.

@@ -8,6 +8,7 @@ use workloads::chain::Chain;
 use workloads::model::transformer::{
     AttentionKernel, DataParallel, Dtype, Execution, Fusion, Overlap, Split, States, Step,
 };
+use workloads::passes::fusion;
 use workloads::plan::{Deployment, HostBuffers, TransformerPlan, spread};
 
 use super::drives::drives;
@@ -37,8 +38,8 @@ pub(crate) fn deployment(scenario: &Scenario) -> Deployment {
     let software = scenario.software.as_ref();
     Deployment {
         placement: scenario.parallelism.placement.clone().unwrap_or_default(),
-        launch: software.map_or(Launch::default(), Software::launched),
-        compiled: software.is_some_and(Software::is_compiled),
+        launch: launch(scenario),
+        compiled: is_compiled(scenario),
         host_overhead: software.map_or(Time::ZERO, |software| Time(software.host_overhead.picoseconds())),
         buffers: buffers(scenario),
         drives: drives(scenario),
@@ -48,6 +49,17 @@ pub(crate) fn deployment(scenario: &Scenario) -> Deployment {
         fragments: Vec::new(),
         driver: BTreeMap::new(),
     }
+}
+
+/// How hosts issue operators.
+pub(super) fn launch(scenario: &Scenario) -> Launch {
+    scenario.software.as_ref().map_or(Launch::default(), Software::launched)
+}
+
+/// True if a compiler made kernels, and the code that calls them.
+fn is_compiled(scenario: &Scenario) -> bool {
+    let fused = || scenario.techniques.fusion.as_ref().is_some_and(fusion::Fusion::is_compiled);
+    scenario.software.as_ref().is_some_and(Software::is_compiled) || fused()
 }
 
 /// What of the memory of hosts is for what GPUs copy there and back.
@@ -208,9 +220,5 @@ fn states(bytes: BytesPerParameter) -> States {
 
 /// Type of activations and of the parameters that kernels read.
 pub(crate) fn dtype(scenario: &Scenario) -> Dtype {
-    match scenario.training.precision {
-        Some(Precision::Fp16Mixed) => Dtype::Fp16,
-        None | Some(Precision::Bf16Mixed) => Dtype::Bf16,
-        Some(Precision::Fp32) => Dtype::Fp32,
-    }
+    scenario.training.precision.map_or(Dtype::Bf16, Precision::dtype)
 }

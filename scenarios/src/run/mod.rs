@@ -11,6 +11,7 @@ mod explain;
 mod failure;
 mod first;
 mod footprint;
+mod fused;
 mod headline;
 mod idle;
 mod journal;
@@ -56,6 +57,7 @@ use outcomes::Outcomes;
 
 pub use explain::{Explaining, explain};
 pub use first::{First, first};
+pub use fused::{FusedGroup, fused};
 pub use journal::{Journal, Key};
 pub use lane_trace::trace_replay;
 pub(crate) use one::prepare;

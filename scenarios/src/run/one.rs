@@ -556,5 +556,6 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
     }
     summary.notes = notes::notes(scenario, &summary);
     summary.notes.extend(super::virtualised::notes(built));
+    summary.notes.extend(super::fused::note(scenario));
     Ok(Judged { buckets: lasting::buckets(&built.lowered, &run), driver, ..Judged::of(summary) })
 }

@@ -51,7 +51,7 @@ pub use run::{DriveState, Fold, Noise, Pause, Run, Segments, Steps};
 pub use sequence_parallel::SequenceParallel;
 pub use shape::Shape;
 pub(crate) use software::FRAMEWORK;
-pub use software::{Attention, Gelu, Gradients, ImageLayers, LayersOf, Optimizer, Software};
+pub use software::{Accumulate, Attention, Gelu, Gradients, ImageLayers, LayersOf, Optimizer, Software};
 pub use stage_layers::StageLayers;
 pub use storage::{ArrayRates, DriveArray, Storage};
 pub(crate) use trace::Recorded;

@@ -19,6 +19,9 @@ pub struct Software {
     /// collective, which holds some of the SMs, they then take up to twice as long. If not given, they do on Hopper, as in
     /// PyTorch; a framework that leaves SMs to its collectives (`set_sm_margin` of Transformer Engine) does without.
     pub persistent_products: Option<bool>,
+    /// How matrix products and convolutions are made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub products: Option<Products>,
     /// Whose layers they are: which chains of small operators are one kernel.
     pub layers: LayersOf,
     /// Library whose layers over images a list of layers has; `pytorch` when absent.
@@ -74,6 +77,7 @@ impl Default for Software {
             attention: Attention::default(),
             sustained_products: None,
             persistent_products: None,
+            products: None,
             layers: LayersOf::default(),
             image_layers: None,
             vocabulary_multiple: None,
@@ -121,6 +125,24 @@ impl Software {
             None => self.compile,
         }
     }
+}
+
+/// How matrix products and convolutions are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Products {
+    /// Type in which products of fp16 are summed.
+    pub accumulate: Accumulate,
+}
+
+/// Type of sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Accumulate {
+    /// Single precision, as libraries do.
+    Fp32,
+    /// Half precision, which GeForce does at twice the rate.
+    Fp16,
 }
 
 /// How attention is computed.

@@ -1,5 +1,6 @@
 //! How much work one training step is.
 
+use hw_models::kernels::Dtype;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,26 @@ pub enum Precision {
     Bf16Mixed,
     /// Everything in fp32.
     Fp32,
+    /// fp16 without a copy in fp32: weights and activations of inference (`step: forward`).
+    Fp16,
+    /// bf16, likewise.
+    Bf16,
+}
+
+impl Precision {
+    /// Type of activations and of the parameters that kernels read.
+    pub(crate) const fn dtype(self) -> Dtype {
+        match self {
+            Self::Fp16Mixed | Self::Fp16 => Dtype::Fp16,
+            Self::Bf16Mixed | Self::Bf16 => Dtype::Bf16,
+            Self::Fp32 => Dtype::Fp32,
+        }
+    }
+
+    /// True if it keeps nothing to update parameters with.
+    pub(crate) const fn is_of_inference(self) -> bool {
+        matches!(self, Self::Fp16 | Self::Bf16)
+    }
 }
 
 fn yes() -> bool {

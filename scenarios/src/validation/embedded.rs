@@ -26,6 +26,7 @@ const SETS: &[(&str, &str)] = files![
     "nemo.yaml",
     "v100-steps.yaml",
     "compilation.yaml",
+    "fused-networks.yaml",
     "fits.yaml",
     "gemm.yaml",
     "streaming.yaml",
@@ -75,6 +76,7 @@ const STEPS: &[(&str, &str)] = files![
     "nemo.csv",
     "v100-steps.csv",
     "compilation.csv",
+    "fused-networks.csv",
     "out-of-memory.csv",
     "tuned-plans.csv",
 ];

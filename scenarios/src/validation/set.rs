@@ -179,6 +179,9 @@ pub(super) struct Steps {
     /// What else it says, each a part of the set.
     #[serde(default)]
     pub(super) also: Vec<Measured>,
+    /// True of forward passes alone, whose errors say nothing of training steps.
+    #[serde(default)]
+    pub(super) inference: bool,
     /// Columns with what came out that is not judged here.
     #[serde(default)]
     pub(super) outcomes: Vec<String>,

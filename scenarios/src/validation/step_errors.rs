@@ -72,8 +72,10 @@ struct Term {
 
 fn told(set: &SetResult) -> impl Iterator<Item = Told<'_>> {
     let file = embedded::set(&set.name);
-    let alike = file.as_ref().and_then(|file| file.steps()?.alike.clone());
-    set.parts.iter().flat_map(|part| &part.rows).filter_map(move |row| {
+    let steps = file.as_ref().and_then(|file| file.steps());
+    let alike = steps.and_then(|steps| steps.alike.clone());
+    let trains = steps.is_none_or(|steps| !steps.inference);
+    set.parts.iter().flat_map(|part| &part.rows).filter(move |_| trains).filter_map(move |row| {
         let errors = row.uncertainty.as_ref()?;
         let weight = |name: &str| errors.errors.get(name).map_or(0.0, |error| error.weight);
         let generation = errors.errors.keys().find(|name| StepSpreads::is_of_generation(name))?.clone();

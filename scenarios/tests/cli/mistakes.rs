@@ -121,3 +121,46 @@ fn one_cause_is_one_problem_and_names_its_variant() {
     let answer = sandbox.run("check swept.yaml");
     assert!(answer.err.contains("of the variant `wide` is swept"), "{}", answer.err);
 }
+
+/// Groups of operators that no kernel can be, and words that name none: each told once, with what to do.
+#[test]
+fn fusion_that_cannot_be_is_refused() {
+    let sandbox = Sandbox::new("fusion-mistakes");
+    let scenario = "name: fused
+machine: { node: { name: epyc-pcie-8x, gpu: MI } }
+model: { layers: { preset: resnet-50 } }
+training: { micro_batch: 8, accumulate: 1, precision: fp16, step: forward }
+parallelism: { data: 1, idle: allow }
+variants:
+  twice:   { techniques: { fusion: { policy: epilogues, members: [bias, activation, bias] } } }
+  without: { techniques: { fusion: { policy: inductor, members: [bias], prune: 20 % } } }
+  none:    { techniques: { fusion: { policy: searched, prune: 120 % } } }
+  both:    { software: { compile: true }, techniques: { fusion: { policy: xla } } }
+";
+    sandbox.write("members.yaml", scenario.replace("MI", "a100-pcie-40gb"));
+    sandbox.write(
+        "unknown.yaml",
+        scenario.replace("MI", "a100-pcie-40gb").replace("xla }", "xla, members: [relu] }"),
+    );
+    let plain = scenario.split("variants:").next().expect("the base");
+    sandbox
+        .write("limits.yaml", format!("{}techniques: {{ fusion: {{}} }}\n", plain.replace("MI", "mi250x")));
+    sandbox.write(
+        "sums.yaml",
+        plain.replace("MI", "mi250x").replace("fp16,", "bf16,")
+            + "software: { products: { accumulate: fp16 } }\n",
+    );
+    sandbox
+        .write("training.yaml", plain.replace("MI", "a100-pcie-40gb").replace("step: forward", "step: full"));
+    assert_session!(
+        "fusion-mistakes",
+        sandbox.session(&[
+            "check members.yaml",
+            "check unknown.yaml",
+            "check limits.yaml",
+            "check sums.yaml",
+            "check training.yaml",
+            "run training.yaml --set training.precision=fp16-mixed --explain-fusion groups.csv -q",
+        ])
+    );
+}

@@ -106,3 +106,26 @@ fn a_library_scenario_runs_anywhere_and_a_file_of_its_name_wins() {
     assert!(sandbox.run("check bpipe-profiled").out.contains("Small pipeline"));
     assert!(sandbox.run("check library:bpipe-profiled").out.contains("BPipe"));
 }
+
+/// Each kernel of several operators is a row, with what it saves and why it is not larger.
+#[test]
+fn groups_of_operators_are_written_as_a_table() {
+    let sandbox = Sandbox::new("groups");
+    let answer =
+        sandbox.run("run fusion-efficientnet-loses --variant searched --explain-fusion groups.csv -q");
+    assert_eq!(answer.exit, 0, "{}", answer.err);
+    let text = sandbox.read("groups.csv");
+    let mut table = csv::Reader::from_reader(text.as_bytes());
+    let headers = table.headers().expect("a heading").clone();
+    let column = |name: &str| headers.iter().position(|known| known == name).expect("a column");
+    let rows: Vec<csv::StringRecord> = table.records().map(|row| row.expect("a row")).collect();
+    let number = |row: &csv::StringRecord, name: &str| row[column(name)].parse::<f64>().expect("a number");
+    for row in &rows {
+        let [bound, estimate, apart] = ["bound_us", "estimate_us", "apart_us"].map(|name| number(row, name));
+        assert!(bound <= estimate && estimate <= apart, "{row:?}");
+        assert_eq!(number(row, "kernels_after"), 1.0);
+    }
+    // The stem's wide images: SiLU stays outside, with the time that says so.
+    let lost = rows.iter().find(|row| row[column("because")].contains("it would take"));
+    assert!(lost.is_some_and(|row| row[column("members")].contains("convolution")), "{rows:?}");
+}

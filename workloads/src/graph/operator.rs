@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use std::iter;
 
 pub use hw_models::kernels::{
-    Attention, Convolution, ConvolutionAlgorithm, ConvolutionPass, Dtype, Gemm, GroupedGemm, Layout, Pass,
-    Stream, StreamClass,
+    Attention, Convolution, ConvolutionAlgorithm, ConvolutionPass, Dtype, Epilogue, Fused, FusedAnchor, Gemm,
+    GroupedGemm, Layout, Pass, Stream, StreamClass,
 };
 
 use crate::graph::Phase;
+pub use crate::graph::math::Math;
 pub use crate::graph::module::Module;
 pub use crate::graph::tier::{Medium, Role, TierCopy};
 
@@ -28,6 +29,9 @@ pub struct Operator<Read = TensorId, Written = TensorId> {
     pub phase: Phase,
     /// Its shape.
     pub work: Work,
+    /// Function of each element of its first input, element by element at the same place.
+    /// `None`: it moves, looks up, sums or multiplies matrices, or nobody says.
+    pub math: Option<Math>,
     /// Tensors it reads. What it changes in place is read, not written; a collective that writes nothing works in place.
     pub reads: Vec<Read>,
     /// Tensors it allocates and fills; one that is saved may be filled piece by piece.
@@ -86,6 +90,8 @@ pub enum Work {
     Attention(Attention),
     /// A pass over memory.
     Stream(Stream),
+    /// A product or a convolution with members behind it.
+    Fused(Fused),
     /// Communication within a group.
     Collective(Collective),
     /// A copy between tiers of memory.
@@ -114,8 +120,8 @@ impl Operator {
         let (reads, writes) = Default::default();
         let name = Label::Borrowed(name);
         let (workspace, module) = (0, None);
-        let (choice, awaited, members, views) = (None, false, 1, 0);
-        Self { name, phase, work, reads, writes, workspace, module, choice, awaited, members, views }
+        let (math, choice, awaited, members, views) = (None, None, false, 1, 0);
+        Self { name, phase, work, math, reads, writes, workspace, module, choice, awaited, members, views }
     }
 }
 
@@ -215,14 +221,26 @@ impl Group {
 }
 
 impl Work {
+    /// Work that a fused kernel is built around; other work as it is.
+    pub const fn anchor(&self) -> Self {
+        match self {
+            Self::Fused(Fused { anchor: FusedAnchor::Gemm(gemm), .. }) => Self::Gemm(*gemm),
+            Self::Fused(Fused { anchor: FusedAnchor::Convolution(convolution), .. }) => {
+                Self::Convolution(*convolution)
+            }
+            other => *other,
+        }
+    }
+
     /// Multiplications and additions of matrix products, convolutions and attention; the rest is bound by bytes and counts none.
     pub fn flops(&self) -> f64 {
-        match self {
+        match &self.anchor() {
             Self::Gemm(gemm) => gemm.flops(),
             Self::Convolution(convolution) => convolution.flops(),
             Self::Grouped(grouped) => grouped.groups.flops(),
             Self::Attention(attention) => attention.flops(),
             Self::Stream(_)
+            | Self::Fused(_)
             | Self::Collective(_)
             | Self::Transfer(_)
             | Self::Host(_)
@@ -238,6 +256,7 @@ impl Work {
             Self::Grouped(grouped) => grouped.groups.bytes(),
             Self::Attention(attention) => attention.bytes(),
             Self::Stream(stream) => stream.bytes_read.saturating_add(stream.bytes_written),
+            Self::Fused(fused) => fused.bytes(),
             Self::Collective(collective) => collective.bytes,
             Self::Transfer(transfer) => transfer.bytes,
             Self::Host(work) => work.bytes,
@@ -247,7 +266,7 @@ impl Work {
 
     /// Elements of the weight whose gradient it makes, if it makes one.
     pub(crate) fn weights(&self) -> Option<u64> {
-        match self {
+        match self.anchor() {
             Self::Gemm(gemm) if gemm.layout == Layout::WeightGradient => Some(gemm.batch * gemm.m * gemm.n),
             Self::Grouped(GroupedGemm { groups }) if groups.layout == Layout::WeightGradient => {
                 Some(groups.batch * groups.m * groups.n)
@@ -263,7 +282,7 @@ impl Work {
     /// batches of products.
     pub(crate) fn multiplies(&self) -> Option<u64> {
         let of = |gemm: &Gemm| (gemm.layout != Layout::WeightGradient).then(|| gemm.batch * gemm.n * gemm.k);
-        match self {
+        match &self.anchor() {
             Self::Gemm(gemm) if gemm.batch == 1 => of(gemm),
             Self::Grouped(GroupedGemm { groups }) => of(groups),
             Self::Convolution(convolution) if convolution.pass != ConvolutionPass::WeightGradient => {
@@ -275,7 +294,7 @@ impl Work {
 
     /// The same if it makes it in 8 bits.
     pub(crate) fn narrow_weights(&self) -> Option<u64> {
-        match self {
+        match self.anchor() {
             Self::Gemm(gemm) if gemm.dtype == Dtype::Fp8 => self.weights(),
             _ => None,
         }

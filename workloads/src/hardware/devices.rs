@@ -6,13 +6,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hw_models::kernels::{GpuFacts, KernelCost, KernelError, KernelModel, Libraries};
 
+use sim_core::time::Time;
+
 use super::{HardwareError, alone, found};
 use crate::model::reuse::Reuse;
 use crate::model::transformer::Work;
+use crate::passes::fusion::KernelTimes;
 
 /// Devices of one catalogue.
 #[derive(Debug, Default)]
-pub(crate) struct Devices(Mutex<Vec<(DeviceKind, Arc<Device>)>>);
+pub(crate) struct Devices {
+    known: Mutex<Vec<(DeviceKind, Arc<Device>)>>,
+    timed: Mutex<Vec<Arc<TimedDevice>>>,
+}
 
 /// Facts that tell devices of a catalogue apart: a machine may change those of its nodes, or
 /// describe its own.
@@ -42,7 +48,7 @@ impl Devices {
         kind: DeviceKind,
         make: impl FnOnce() -> Result<KernelModel, HardwareError>,
     ) -> Result<Arc<Device>, HardwareError> {
-        let mut devices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut devices = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = devices.iter().find(|(known, _)| *known == kind) {
             return Ok(Arc::clone(known));
         }
@@ -50,12 +56,58 @@ impl Devices {
         devices.push((kind, Arc::clone(&device)));
         Ok(device)
     }
+
+    /// The times of a device behind a gap, one for all who ask.
+    pub(super) fn timed(&self, device: Arc<Device>, gap: Time) -> Arc<TimedDevice> {
+        let mut all = self.timed.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all.iter().find(|known| Arc::ptr_eq(&known.device, &device) && known.gap == gap);
+        if let Some(known) = known {
+            return Arc::clone(known);
+        }
+        all.push(Arc::new(TimedDevice { device, gap }));
+        Arc::clone(&all[all.len() - 1])
+    }
+}
+
+/// The kernels of a device, each behind the gap that a way to launch leaves.
+#[derive(Debug)]
+pub(crate) struct TimedDevice {
+    device: Arc<Device>,
+    gap: Time,
+}
+
+impl KernelTimes for TimedDevice {
+    fn seconds(&self, work: &Work) -> Option<f64> {
+        let cost = self.device.cost_of(*work).ok()??;
+        Some((self.gap.saturating_add(cost.alone())).as_secs())
+    }
+
+    fn least(&self, work: &Work) -> f64 {
+        let dtype = match work.anchor() {
+            Work::Gemm(gemm) => Some(gemm.dtype),
+            Work::Convolution(convolution) => Some(convolution.dtype),
+            _ => None,
+        };
+        let bytes = match work {
+            Work::Stream(stream) => work.bytes().saturating_sub(stream.bytes_cached),
+            _ => work.bytes(),
+        };
+        self.gap.as_secs() + self.device.model.least_seconds(bytes, (work.flops(), dtype))
+    }
+
+    fn cached(&self, bytes: u64, distance: u64) -> u64 {
+        self.device.model.cached(bytes, distance)
+    }
 }
 
 impl Device {
     /// Cost of a [`kernel`](super::kernel), found once.
     pub(super) fn cost(&self, work: &Work, reused: &[Reuse]) -> Result<Option<Arc<KernelCost>>, KernelError> {
-        let work = found(&self.model, work, reused);
+        self.cost_of(found(&self.model, work, reused))
+    }
+
+    /// Cost of work with what it finds in the cache.
+    fn cost_of(&self, work: Work) -> Result<Option<Arc<KernelCost>>, KernelError> {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cost) = known().get(&work) {
             return Ok(Some(Arc::clone(cost)));

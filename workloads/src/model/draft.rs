@@ -58,6 +58,7 @@ impl Draft {
             name: name.into().label(),
             phase: self.phase,
             work,
+            math: None,
             reads: reads.to_vec(),
             writes: writes.to_vec(),
             workspace: 0,
@@ -263,6 +264,7 @@ impl Tensors {
                 name,
                 phase,
                 work,
+                math,
                 reads,
                 writes,
                 workspace,
@@ -279,7 +281,20 @@ impl Tensors {
                 begun.unwrap_or_else(|| self.fill(name, bytes))
             };
             let writes = writes.into_iter().map(fill).collect();
-            Operator { name, phase, work, reads, writes, workspace, module, choice, awaited, members, views }
+            Operator {
+                name,
+                phase,
+                work,
+                math,
+                reads,
+                writes,
+                workspace,
+                module,
+                choice,
+                awaited,
+                members,
+                views,
+            }
         };
         list.into_iter().map(resolved).collect()
     }

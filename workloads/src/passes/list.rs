@@ -14,7 +14,7 @@ use crate::lanes::QUEUE;
 use crate::order::PipelineSchedule;
 
 use super::bpipe::{self, Bpipe};
-use super::fusion::Fusion;
+use super::fusion::{Explanation, Fusion, Prices};
 use super::host_buffers::Buffering;
 use super::lms::Lms;
 use super::movement_plan::MovementPlan;
@@ -47,8 +47,11 @@ pub struct Pipelining {
     pub steps: u32,
     /// Gradients are not added to sums: the first takes the place of one.
     pub no_sums: bool,
-    /// Passes over memory that follow each other are one kernel (`torch.compile`).
+    /// Passes over memory that follow each other are one kernel (`torch.compile`), where
+    /// `techniques` say nothing else.
     pub compiled: bool,
+    /// Times of kernels, where groups of operators are chosen by them.
+    pub prices: Option<Prices>,
     /// Launches that a device may have waiting.
     pub launch_queue: u64,
     /// Operators that wait for their own launch.
@@ -74,6 +77,7 @@ impl Pipelining {
             steps,
             no_sums,
             compiled,
+            prices: None,
             launch_queue,
             launch_waits,
             drained: BTreeSet::new(),
@@ -118,6 +122,9 @@ pub struct Techniques {
     pub paged_states: Option<PagedStates>,
     /// Move what a file says, tensor by tensor, and back when it says.
     pub movement_plan: Option<MovementPlan>,
+    /// Make one kernel of several operators (Jung, Dao and Lee, PLDI 2021; TVM, cuDNN, XLA,
+    /// TorchInductor).
+    pub fusion: Option<Fusion>,
 }
 
 /// Settings of techniques that are facts of hardware.
@@ -136,7 +143,7 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
         // What is not executed is not merged.
         pipelining.no_sums.then_some(NoSums).and_then(one),
         // A compiler sees what is executed again with the rest of the backward pass.
-        pipelining.compiled.then_some(Fusion).and_then(one),
+        pipelining.fusion().map(|fusion| fusion.pass(pipelining.prices.clone())).and_then(one),
         // What convolutions may take instead is priced with what they take.
         techniques.vdnn.and_then(|vdnn| one(vdnn.variants())),
         // Who moves what is decided by one technique a storage; each refuses what another has
@@ -176,10 +183,25 @@ impl Pipelining {
         Some(HostedStates { all_gradients: hosted.all_gradients || self.micro_batches > 1, ..hosted })
     }
 
+    /// Groups of operators that are one kernel.
+    fn fusion(&self) -> Option<Fusion> {
+        let compiled = || self.compiled.then(Fusion::passes);
+        self.techniques.fusion.clone().or_else(compiled)
+    }
+
     /// The blocks of a model as its passes rewrite them.
     pub(crate) fn rewritten(&self, mut model: Cut) -> Cut {
         list(self, Vec::new()).iter().for_each(|pass| pass.rewrite(&mut model));
         model
+    }
+
+    /// The groups that fusion makes of the blocks of a model, where there is fusion.
+    pub(crate) fn fused(&self, mut model: Cut) -> Option<Explanation> {
+        let fusing = self.fusion()?.pass(self.prices.clone());
+        let passes = list(self, Vec::new());
+        let before = passes.iter().take_while(|pass| pass.name() != fusing.name());
+        before.for_each(|pass| pass.rewrite(&mut model));
+        Some(fusing.explained(&model))
     }
 
     /// The update of a rank, without clearing gradients that are released.
@@ -218,6 +240,7 @@ impl Techniques {
             one(&self.lms),
             one(&self.movement_plan),
             one(&self.paged_states),
+            one(&self.fusion),
         ];
         all.into_iter().flatten()
     }

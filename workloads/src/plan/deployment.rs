@@ -62,6 +62,7 @@ impl Deployment {
                 steps: 1,
                 no_sums: false,
                 compiled: false,
+                prices: None,
                 launch_queue: QUEUE,
                 launch_waits: LaunchWaits::default(),
                 drained: BTreeSet::new(),

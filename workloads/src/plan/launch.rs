@@ -126,7 +126,7 @@ fn eager(operator: &Operator, times: u64, hardware: &Hardware<'_>, deployment: &
 
 /// What an operator is to the host. Passes of the update work on lists of all tensors.
 pub(super) fn class(operator: &Operator) -> OpClass {
-    match operator.work {
+    match operator.work.anchor() {
         Work::Gemm(_) | Work::Grouped(_) => OpClass::MatrixProduct,
         Work::Convolution(_) => OpClass::Convolution,
         Work::Attention(_) => OpClass::Attention,
@@ -134,6 +134,6 @@ pub(super) fn class(operator: &Operator) -> OpClass {
         Work::Stream(stream) if stream.class.normalises() => OpClass::Normalisation,
         Work::Stream(_) => OpClass::Pointwise,
         Work::Collective(_) => OpClass::Communication,
-        Work::Transfer(_) | Work::Host(_) | Work::Opaque { .. } => OpClass::Copy,
+        Work::Fused(_) | Work::Transfer(_) | Work::Host(_) | Work::Opaque { .. } => OpClass::Copy,
     }
 }

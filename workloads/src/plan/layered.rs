@@ -12,6 +12,7 @@ use crate::model::hosted;
 use crate::model::laid::{Laid, lay};
 use crate::model::layered::{LayeredModel, updated};
 use crate::model::transformer::{DataParallel, Overlap, Sharding, Step};
+use crate::passes::fusion::Explanation;
 use crate::passes::{Around, ModelKind};
 use crate::placement::Extent;
 
@@ -120,6 +121,12 @@ impl LayeredPlan {
     /// Its blocks as passes rewrite them, on the positions of `chain`.
     pub(crate) fn cut(&self, chain: Chain) -> Cut {
         self.deployment.pipelining.rewritten(self.model.cut(chain))
+    }
+
+    /// Groups of operators that it makes one kernel of. `None`: no fusion is asked for.
+    pub fn fused(&self) -> Option<Explanation> {
+        let pipelining = &self.deployment.pipelining;
+        pipelining.fused(self.model.cut(pipelining.schedule.chain(self.stages)))
     }
 
     /// Its model on its stages, and what ranks exchange beside the visits.

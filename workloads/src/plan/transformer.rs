@@ -13,6 +13,7 @@ use crate::model::laid::{Laid, lay};
 use crate::model::transformer::{
     DataParallel, Execution, Overlap, RankParameters, ShardedTransformer, Sharding, Step, Transformer,
 };
+use crate::passes::fusion::Explanation;
 use crate::passes::{Around, ModelKind};
 use crate::placement::Extent;
 
@@ -73,6 +74,14 @@ impl TransformerPlan {
 
     fn one_at_a_time(&self) -> bool {
         self.deployment.one_at_a_time(self.execution.split.stages)
+    }
+
+    /// Groups of operators that it makes one kernel of. `None`: no fusion is asked for, or the
+    /// model is no model.
+    pub fn fused(&self) -> Option<Explanation> {
+        let pipelining = &self.deployment.pipelining;
+        let model = ShardedTransformer::new(&self.model, &self.execution).ok()?;
+        pipelining.fused(model.cut(pipelining.schedule.chain(self.execution.split.stages)))
     }
 
     /// Its blocks as passes rewrite them, on the positions of `chain`.

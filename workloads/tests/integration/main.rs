@@ -4,6 +4,7 @@ mod arrows;
 mod balance;
 mod checks;
 mod engine;
+mod fusion;
 mod golden;
 mod lanes;
 mod layered;

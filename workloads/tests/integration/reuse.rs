@@ -133,6 +133,7 @@ fn touch(reads: &[u32], writes: &[u32], nameless: u64) -> Operator {
         workspace: 0,
         awaited: false,
         members: 1,
+        math: None,
         views: 0,
         module: None,
         choice: None,

@@ -1,5 +1,6 @@
 //! Kernel times: quantisation shows where it does on hardware, what is missing is named, no shape breaks the model.
 
+mod fused;
 mod held;
 mod occupancy;
 mod tiles;

@@ -3,14 +3,16 @@
 use hw_models::allocator::{Fault, Settings};
 use hw_models::catalogue::Gpu;
 use hw_models::machine::Machine;
-use workloads::model::transformer::Execution;
+use workloads::model::transformer::{Dtype, Execution, Step};
 use workloads::passes::ModelKind;
+use workloads::passes::fusion::Fusion;
 use workloads::placement::Extent;
 
 use super::{Check, batches};
+use crate::plans::transformer::dtype;
 use crate::schema::{
-    self, AddedTo, Attention, BytesPerParameter, Count, Idle, LayersOf, Parallelism, Precision, Scenario,
-    Software,
+    self, Accumulate, AddedTo, Attention, BytesPerParameter, Count, Idle, LayersOf, Parallelism, Precision,
+    Scenario, Software,
 };
 
 /// Settings that are about other models.
@@ -227,10 +229,10 @@ impl Check<'_> {
     /// The GPUs compute in the precision.
     pub(super) fn kernels(&mut self, scenario: &Scenario, machine: &Machine, gpus: &[(&str, &Gpu)]) {
         self.pieces(scenario, machine);
-        let there = |gpu: &Gpu| match scenario.training.precision {
-            Some(Precision::Fp16Mixed) => ("fp16", gpu.peak_tflops.fp16.is_some()),
-            None | Some(Precision::Bf16Mixed) => ("bf16", gpu.peak_tflops.bf16.is_some()),
-            Some(Precision::Fp32) => ("fp32", true),
+        let there = |gpu: &Gpu| match dtype(scenario) {
+            Dtype::Fp16 => ("fp16", gpu.peak_tflops.fp16.is_some()),
+            Dtype::Bf16 => ("bf16", gpu.peak_tflops.bf16.is_some()),
+            _ => ("fp32", true),
         };
         if let Some((model, gpu)) = gpus.iter().find(|(_, gpu)| !there(gpu).1) {
             let (name, _) = there(gpu);
@@ -240,11 +242,57 @@ impl Check<'_> {
             let help = format!("write `training: {{ precision: {other} }}`, or take another machine");
             self.report_with("training.precision", &["machine"], message, help);
         }
+        let training = scenario.training.step != Some(Step::Forward);
+        if let Some(precision) = scenario.training.precision.filter(|it| it.is_of_inference() && training) {
+            let name = precision.dtype();
+            let message = format!(
+                "weights in {name} alone cannot be updated: what an update changes is lost in rounding"
+            );
+            let help = format!("write `precision: {name}-mixed`, or `step: forward` for inference");
+            self.report_with("training.precision", &["training.step"], message, help);
+        }
+        let products = scenario.software.as_ref().and_then(|software| software.products);
+        if products.is_some_and(|products| products.accumulate == Accumulate::Fp16) {
+            self.half_sums(scenario, gpus);
+        }
+        let compiles = scenario.software.as_ref().is_some_and(|software| software.compile);
+        if compiles && scenario.techniques.fusion.is_some() {
+            let message = "`compile: true` is fusion by `policy: passes`, and another is asked for";
+            let parts = ["software.compile"];
+            self.report_with("techniques.fusion", &parts, message.to_owned(), "remove one of the two");
+        }
+        let fuses = scenario.techniques.fusion.as_ref().is_some_and(Fusion::needs_limits);
+        if let Some((model, _)) = gpus.iter().find(|(_, gpu)| fuses && gpu.multiprocessor.is_none()) {
+            let message = format!("registers and shared memory of an SM of `{model}` are not known");
+            let help = "use `policy: inductor`, which leaves products alone, or describe the GPU as \
+                        `like: a100-sxm4-80gb`, the nearest one whose limits are";
+            self.report_with("techniques.fusion.policy", &["machine"], message, help);
+        }
         let without = gpus.iter().find(|(_, gpu)| gpu.peak_tflops.fp8.is_none());
         if let Some((model, _)) = without.filter(|_| scenario.training.fp8.is_some()) {
             let message = format!("the GPU `{model}` does not compute in fp8");
             let help = "remove it, or take GPUs that do, such as those of `dgx-h100`";
             self.report_with("training.fp8", &["machine"], message, help);
+        }
+    }
+}
+
+impl Check<'_> {
+    /// Products may sum in fp16 what they multiply in fp16.
+    fn half_sums(&mut self, scenario: &Scenario, gpus: &[(&str, &Gpu)]) {
+        let setting = "software.products.accumulate";
+        if dtype(scenario) != Dtype::Fp16 {
+            let message = format!("products in {} are summed in fp32", dtype(scenario));
+            self.report_with(
+                setting,
+                &["training.precision"],
+                message,
+                "write `training: { precision: fp16 }`, or remove it",
+            );
+        }
+        if let Some((model, _)) = gpus.iter().find(|(_, gpu)| gpu.peak_tflops.fp16.is_none()) {
+            let message = format!("the GPU `{model}` has no products that sum in fp16");
+            self.report_with(setting, &["machine"], message, "remove it, or take a GPU with tensor cores");
         }
     }
 }

@@ -3,7 +3,7 @@
 use hw_models::kernels::{self, ConvolutionPass};
 
 use crate::graph::Phase;
-use crate::graph::operator::{StreamClass, Work};
+use crate::graph::operator::{Math, StreamClass, Work};
 
 use super::shape::Shape;
 use super::tape::{Tape, Value, in_bounds};
@@ -74,13 +74,9 @@ impl Tape<'_> {
         let (to, bytes) = (self.value(layer, made), self.on.bytes(made));
         self.draft.push(layer, Work::Convolution(shape), &[from.tensor], &[(to.tensor, bytes)]);
         if filters.bias {
-            self.draft.stream(
-                name(layer, "bias"),
-                StreamClass::Elementwise,
-                (bytes, bytes),
-                &[to.tensor],
-                &[],
-            );
+            let class = StreamClass::Elementwise;
+            let pass = self.draft.stream(name(layer, "bias"), class, (bytes, bytes), &[to.tensor], &[]);
+            pass.math = Some(Math::Bias);
         }
         self.back(to, move |reverse, gradient| {
             let of = |pass| Work::Convolution(kernels::Convolution { pass, ..shape });

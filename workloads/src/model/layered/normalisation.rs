@@ -1,7 +1,7 @@
 //! Normalisations. All read their input for the moments and again to scale it, which costs memory twice where the rows in
 //! flight outgrow the cache; the rows of batch normalisation are channels.
 
-use crate::graph::operator::StreamClass;
+use crate::graph::operator::{Math, StreamClass};
 
 use super::shape::Shape;
 use super::tape::{Kept, SINGLE, Tape, Value};
@@ -14,10 +14,22 @@ impl Tape<'_> {
         if !from.shape.channels_first() {
             return Err(format!("`batch_norm` takes an image or a signal, not {}", from.shape));
         }
+        if !self.on.trains() {
+            return Ok(self.scale_and_shift(from));
+        }
         let layer = self.layer("batch norm");
         self.draft.stream(name(layer, "count"), StreamClass::Elementwise, (8, 8), &[], &[]);
         let channels = from.shape.channels();
         Ok(self.norm(layer, from, (StreamClass::LayerNorm, channels), 2 * SINGLE * channels, 2, false))
+    }
+
+    /// Batch normalisation by the statistics of training: in evaluation a factor and a summand of
+    /// each channel.
+    fn scale_and_shift(&mut self, from: Value) -> Value {
+        self.parameters += 2 * from.shape.channels();
+        let to = self.pass("batch norm", from, Kept::Nothing);
+        self.does(Math::Normalise);
+        to
     }
 
     /// Over the channels of every place. Where channels are apart in memory, a copy puts them together first.

@@ -1,6 +1,6 @@
 //! Passes over memory: activations, dropout, sums, products with parameters and gates.
 
-use crate::graph::operator::StreamClass;
+use crate::graph::operator::{Math, StreamClass};
 
 use super::layer::Activation;
 use super::shape::Shape;
@@ -13,21 +13,28 @@ impl Tape<'_> {
     pub(super) fn activate(&mut self, from: Value, activation: Activation) -> Value {
         match activation {
             Activation::Relu if from.fresh => self.relu_in_place(from),
-            Activation::Relu => self.pass("relu", from, Kept::Output),
-            Activation::Gelu if self.on.gelu => self.pass("gelu", from, Kept::Input),
+            Activation::Relu => self.function("relu", from, (Math::Relu, Kept::Output)),
+            Activation::Gelu if self.on.gelu => self.function("gelu", from, (Math::Gelu, Kept::Input)),
             Activation::Gelu => self.gelu_in_operators(from),
-            Activation::Silu => self.pass("silu", from, Kept::Input),
-            Activation::Hardswish => self.pass("hardswish", from, Kept::Input),
-            Activation::Sigmoid => self.pass("sigmoid", from, Kept::Output),
-            Activation::Tanh => self.pass("tanh", from, Kept::Output),
+            Activation::Silu => self.function("silu", from, (Math::Silu, Kept::Input)),
+            Activation::Hardswish => self.function("hardswish", from, (Math::Hardswish, Kept::Input)),
+            Activation::Sigmoid => self.function("sigmoid", from, (Math::Sigmoid, Kept::Output)),
+            Activation::Tanh => self.function("tanh", from, (Math::Tanh, Kept::Output)),
         }
+    }
+
+    /// A function of each element.
+    fn function(&mut self, kind: &'static str, from: Value, (math, kept): (Math, Kept)) -> Value {
+        let to = self.pass(kind, from, kept);
+        self.does(math);
+        to
     }
 
     /// The output says where the input was positive. On cuDNN the gradient is overwritten, too.
     fn relu_in_place(&mut self, from: Value) -> Value {
         let (layer, bytes) = (self.layer("relu"), self.on.bytes(from.shape));
         let to = self.view(from, from.shape);
-        self.draft.stream(layer, COPY, (bytes, bytes), &[from.tensor], &[]);
+        self.draft.stream(layer, COPY, (bytes, bytes), &[from.tensor], &[]).math = Some(Math::Relu);
         self.back(to, move |reverse, gradient| {
             if reverse.on.cudnn && from.tracked {
                 let (traffic, reads) = ((2 * bytes, bytes), [gradient, from.tensor]);
@@ -48,7 +55,8 @@ impl Tape<'_> {
         let (to, mask) = (self.value(layer, from.shape), name(layer, "mask"));
         let (bytes, of_mask) = (self.on.bytes(from.shape), self.on.elements(from.shape));
         let writes = [(to.tensor, bytes), (mask, of_mask)];
-        self.draft.stream(layer, COPY, (bytes, bytes + of_mask), &[from.tensor], &writes);
+        let pass = self.draft.stream(layer, COPY, (bytes, bytes + of_mask), &[from.tensor], &writes);
+        pass.math = Some(Math::Dropout);
         self.back(to, move |reverse, gradient| {
             let result = name(layer, "input gradient");
             let writes = [(result, bytes)];
@@ -75,6 +83,7 @@ impl Tape<'_> {
         let layer = self.layer("addition");
         let (to, bytes) = (self.value(layer, a.shape), self.on.bytes(a.shape));
         self.draft.stream(layer, COPY, (2 * bytes, bytes), &[a.tensor, b.tensor], &[(to.tensor, bytes)]);
+        self.does(Math::Add);
         self.back(to, move |reverse, gradient| {
             reverse.give(a, gradient);
             reverse.give(b, gradient);
@@ -101,6 +110,7 @@ impl Tape<'_> {
     pub(super) fn layer_scale(&mut self, from: Value) -> Value {
         let layer = self.layer("layer scale");
         let to = self.copied(layer, &[from.tensor], from.shape);
+        self.does(Math::Multiply);
         let (bytes, channels) = (self.on.bytes(from.shape), from.shape.channels());
         self.parameters += channels;
         self.back(to, move |reverse, gradient| {
@@ -122,6 +132,7 @@ impl Tape<'_> {
             &[from.tensor, gate.tensor],
             &[(to.tensor, bytes)],
         );
+        self.does(Math::Multiply);
         self.back(to, move |reverse, gradient| {
             reverse.pass_gradient(layer, from, gradient, Some(gate.tensor));
             // A product of the size of the input, then its sum over places.
@@ -140,6 +151,7 @@ impl Tape<'_> {
         let layer = self.layer("product");
         let (to, bytes) = (self.value(layer, a.shape), self.on.bytes(a.shape));
         self.draft.stream(layer, COPY, (2 * bytes, bytes), &[a.tensor, b.tensor], &[(to.tensor, bytes)]);
+        self.does(Math::Multiply);
         self.back(to, move |reverse, gradient| {
             for (of, other, what) in [(a, b, "first gradient"), (b, a, "second gradient")] {
                 let result = name(layer, what);

@@ -1,6 +1,6 @@
 //! Pooling over places.
 
-use crate::graph::operator::StreamClass;
+use crate::graph::operator::{Math, StreamClass};
 
 use super::layer::Pool;
 use super::shape::Shape;
@@ -41,6 +41,7 @@ impl Tape<'_> {
         let writes = if keeps_places { &writes[..] } else { &writes[..1] };
         let traffic = (read, written + of_places);
         self.draft.stream(layer, StreamClass::Elementwise, traffic, &[from.tensor], writes);
+        self.does(Math::Window);
         self.back(to, move |reverse, gradient| {
             let result = name(layer, "input gradient");
             let reads = [gradient, from.tensor, if keeps_places { places } else { to.tensor }];

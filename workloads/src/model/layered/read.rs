@@ -4,6 +4,7 @@ use super::convolution::Filters;
 use super::layer::{Activation, Convolution, Depthwise, Layer, Mlp, SqueezeExcite};
 use super::shape::Shape;
 use super::tape::{Kept, Tape, Value, in_bounds};
+use crate::graph::operator::Math;
 
 /// A layer that does not fit what it is given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -130,7 +131,11 @@ impl Tape<'_> {
                 Ok(self.pass("stochastic depth", from, Kept::Nothing))
             }
             Layer::StochasticDepth => Ok(from),
-            Layer::Scale => Ok(self.pass("scale", from, Kept::Nothing)),
+            Layer::Scale => {
+                let scaled = self.pass("scale", from, Kept::Nothing);
+                self.does(Math::Scale);
+                Ok(scaled)
+            }
             Layer::LayerScale => Ok(self.layer_scale(from)),
             Layer::Flatten => Ok(self.reshaped(from, Shape::Vector { width: from.shape.elements() })),
             Layer::ToTokens if places(from.shape) => {

@@ -6,7 +6,7 @@ use super::gelu::{GeluNames, gelu_names};
 use super::linear::{self, Linear, Names, Side, linear_names};
 use super::names::names;
 use super::{Bias, Mlp};
-use crate::graph::operator::{Module, StreamClass};
+use crate::graph::operator::{Math, Module, StreamClass};
 
 names! { $
     /// Names of the operators and tensors between the linear layers.
@@ -136,10 +136,12 @@ impl DenseMlp {
             Mlp::Gelu => {
                 let fusion = on.execution().fusion;
                 if on.model().bias == Bias::All && !fused && !fusion.bias {
-                    draft.stream(names.bias, class, (bytes, bytes), &[up.output], &[]);
+                    draft.stream(names.bias, class, (bytes, bytes), &[up.output], &[]).math =
+                        Some(Math::Bias);
                 }
                 if fusion.gelu {
-                    draft.stream(names.gelu, class, (bytes, bytes), &[up.output], &result);
+                    draft.stream(names.gelu, class, (bytes, bytes), &[up.output], &result).math =
+                        Some(Math::Gelu);
                 } else {
                     self.names.gelu.forward(draft, up.output, names.activation, bytes);
                 }
@@ -151,9 +153,12 @@ impl DenseMlp {
             Mlp::Swiglu | Mlp::Geglu => {
                 let gate = self.gated(on)[0];
                 let name = if on.model().mlp == Mlp::Geglu { names.gelu } else { names.silu };
-                draft.stream(name, class, (bytes, bytes), &[gate], &[(names.gate, bytes)]);
+                let math = if on.model().mlp == Mlp::Geglu { Math::Gelu } else { Math::Silu };
+                let pass = draft.stream(name, class, (bytes, bytes), &[gate], &[(names.gate, bytes)]);
+                pass.math = Some(math);
                 let reads = [up.output, names.gate];
-                draft.stream(names.product, class, (2 * bytes, bytes), &reads, &result);
+                draft.stream(names.product, class, (2 * bytes, bytes), &reads, &result).math =
+                    Some(Math::Multiply);
             }
         }
     }

@@ -4,7 +4,7 @@ use super::Bias;
 use super::draft::{Draft, Name};
 use super::execution::ShardedTransformer;
 use super::names::names;
-use crate::graph::operator::StreamClass;
+use crate::graph::operator::{Math, StreamClass};
 
 names! { $
     /// Names of the operators and tensors where a branch ends.
@@ -37,19 +37,23 @@ impl ResidualNames {
         let result = [(self.output, bytes), (self.mask, mask)];
         let result = if on.model().dropout { &result[..] } else { &result[..1] };
         if on.execution().fusion.residual {
-            draft.stream(self.fused, class, (2 * bytes, bytes + mask), &[branch, residual], result);
+            let pass =
+                draft.stream(self.fused, class, (2 * bytes, bytes + mask), &[branch, residual], result);
+            pass.math = (!on.model().dropout).then_some(Math::Add);
             return self.output;
         }
         if on.model().bias == Bias::All && !on.execution().fusion.bias {
-            draft.stream(self.bias, class, (bytes, bytes), &[branch], &[]);
+            draft.stream(self.bias, class, (bytes, bytes), &[branch], &[]).math = Some(Math::Bias);
         }
         let mut branch = branch;
         if on.model().dropout {
             let writes = [(self.dropped, bytes), (self.mask, mask)];
-            draft.stream(self.dropout, class, (bytes, bytes + mask), &[branch], &writes);
+            draft.stream(self.dropout, class, (bytes, bytes + mask), &[branch], &writes).math =
+                Some(Math::Dropout);
             branch = self.dropped;
         }
-        draft.stream(self.add, class, (2 * bytes, bytes), &[branch, residual], &result[..1]);
+        let pass = draft.stream(self.add, class, (2 * bytes, bytes), &[branch, residual], &result[..1]);
+        pass.math = Some(Math::Add);
         self.output
     }
 

@@ -28,7 +28,7 @@ pub(crate) fn execution(micro_batch: u32) -> LayeredExecution {
     }
 }
 
-fn presets() -> impl Iterator<Item = (String, LayeredPreset)> {
+pub(crate) fn presets() -> impl Iterator<Item = (String, LayeredPreset)> {
     LAYERED_PRESETS.iter().flat_map(|text| yaml::<IndexMap<String, LayeredPreset>>(text))
 }
 

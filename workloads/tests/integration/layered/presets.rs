@@ -28,6 +28,7 @@ fn published_models_have_their_parameters_and_multiplications() {
         ("efficientnet-b5", 30_389_784, Some(10.27)),
         ("efficientnet-b6", 43_040_704, Some(19.07)),
         ("efficientnet-b7", 66_347_960, Some(37.75)),
+        ("efficientnet-v2-s", 21_458_488, Some(8.37)),
         ("vit-b-16", 86_567_656, Some(17.56)),
         ("vit-l-16", 304_326_632, Some(61.55)),
         ("vit-h-14", 632_045_800, Some(167.29)),

@@ -1,0 +1,331 @@
+//! Groups of operators that may be one kernel.
+//!
+//! A group is executed where its last member stands. That is legal where nothing in between needs
+//! what a member makes, or changes what a member reads: so members never depend on each other
+//! through the outside, and groups that are legal one by one are legal together.
+
+use crate::graph::block::Block;
+use crate::graph::math::Member;
+use crate::graph::operator::{
+    Convolution, ConvolutionPass, FusedAnchor, Gemm, Label, Layout, Math, Operator, Stream, StreamClass,
+    Tensor, TensorId, Work,
+};
+
+/// Members that kernels may have.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Permitted {
+    /// Passes over memory are merged.
+    pub(super) passes: bool,
+    /// Members behind matrix products.
+    pub(super) of_products: Vec<Member>,
+    /// Members behind convolutions.
+    pub(super) of_convolutions: Vec<Member>,
+}
+
+/// Operators of a pass of a block, one after the other.
+pub(super) struct List<'a> {
+    pub(super) operators: &'a [Operator],
+    pub(super) tensors: &'a [Tensor],
+    /// Tensors that are read behind the list.
+    outlives: Vec<bool>,
+    /// By operator, the first behind it that may not be executed before it.
+    next_conflicts: Vec<Vec<usize>>,
+}
+
+/// Why an operator is no member of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// They share no tensor.
+    Unrelated,
+    /// It belongs to another part of the step.
+    Phase,
+    /// Ranks exchange it, or the host waits for it.
+    Waits,
+    /// It sums over rows, columns or channels.
+    Reduces,
+    /// It reads its input at other places than it writes its result.
+    ElsewherePlaced,
+    /// It is no member that the policy allows.
+    Policy,
+    /// It is a product or a convolution itself.
+    Anchor,
+    /// It is a second reduction over rows, but not over those of the first.
+    Rows,
+    /// An operator in between needs a member, or changes what one reads.
+    Between(Label),
+}
+
+/// Most members of a group.
+const MEMBERS_MAX: usize = 24;
+/// Most groups that are looked at from one first member on, of lists longer than [`EXACT`].
+const FROM_ONE_MAX: usize = 128;
+/// Operators of a list of which all groups are looked at.
+pub(super) const EXACT: usize = 20;
+
+impl<'a> List<'a> {
+    /// The forward pass of a block.
+    pub(super) fn forward(block: &'a Block) -> Self {
+        let read = |tensor| block.backward.iter().any(|op| op.reads.contains(&tensor));
+        Self::new(&block.forward, &block.tensors, |id| block.output == Some(id) || read(id))
+    }
+
+    /// Its backward pass.
+    pub(super) fn backward(block: &'a Block) -> Self {
+        Self::new(&block.backward, &block.tensors, |id| block.input_gradient == Some(id))
+    }
+
+    fn new(operators: &'a [Operator], tensors: &'a [Tensor], outlives: impl Fn(TensorId) -> bool) -> Self {
+        let conflicts = |n: usize| {
+            let behind = operators.iter().enumerate().skip(n + 1);
+            behind.filter(|(_, other)| is_bound(&operators[n], other)).map(|(m, _)| m).collect()
+        };
+        Self {
+            operators,
+            tensors,
+            outlives: (0..tensors.len()).map(|n| outlives(TensorId(n as u32))).collect(),
+            next_conflicts: (0..operators.len()).map(conflicts).collect(),
+        }
+    }
+
+    /// True if a tensor is read by others than a group.
+    pub(super) fn is_needed(&self, tensor: TensorId, group: &[usize]) -> bool {
+        let others = self.operators.iter().enumerate().filter(|(n, _)| !group.contains(n));
+        self.outlives[tensor.0 as usize] || others.into_iter().any(|(_, op)| op.reads.contains(&tensor))
+    }
+
+    /// Legal groups that begin with an operator, itself the first of them.
+    pub(super) fn groups_from(&self, first: usize, permitted: &Permitted) -> Vec<Vec<usize>> {
+        let mut found = vec![vec![first]];
+        if self.operators[first].stops() {
+            return found;
+        }
+        let most = if self.operators.len() <= EXACT { usize::MAX } else { FROM_ONE_MAX };
+        self.grow(&mut vec![first], first + 1, permitted, most, &mut found);
+        found
+    }
+
+    /// Adds the legal groups that begin with `group` and go on with operators from `next` on.
+    fn grow(
+        &self,
+        group: &mut Vec<usize>,
+        next: usize,
+        permitted: &Permitted,
+        most: usize,
+        found: &mut Vec<Vec<usize>>,
+    ) {
+        for candidate in next..self.operators.len() {
+            if found.len() >= most || group.len() >= MEMBERS_MAX || !self.goes_past(group, candidate) {
+                return;
+            }
+            if self.admits(group, candidate, permitted).is_ok() {
+                group.push(candidate);
+                found.extend(self.is_connected(group).then(|| group.clone()));
+                self.grow(group, candidate + 1, permitted, most, found);
+                group.pop();
+            }
+        }
+    }
+
+    /// True if operators are a group, told from its definition alone.
+    #[cfg(test)]
+    pub(super) fn is_legal(&self, group: &[usize], permitted: &Permitted) -> bool {
+        let Some((&last, _)) = group.split_last() else { return false };
+        let crossed = (group[0]..last).filter(|n| !group.contains(n)).any(|n| self.operators[n].stops());
+        let admitted = |n: usize| self.admits(&group[..n], group[n], permitted).is_ok();
+        let begun = group.len() == 1 || !self.operators[group[0]].stops();
+        begun
+            && !crossed
+            && self.between(group, last).is_none()
+            && (1..group.len()).all(admitted)
+            && self.is_connected(group)
+    }
+
+    /// True if an operator reads what a group makes or reads, or an operator behind both does of
+    /// both.
+    fn meets(&self, group: &[usize], candidate: usize) -> bool {
+        let reads =
+            |reader: &Operator, of: usize| reader.reads.iter().any(|&it| self.operators[of].knows(it));
+        let of_group = |reader: &Operator| group.iter().any(|&member| reads(reader, member));
+        let mut behind = self.operators[candidate + 1..].iter().take(MEMBERS_MAX);
+        of_group(&self.operators[candidate])
+            || behind.any(|reader| reads(reader, candidate) && of_group(reader))
+    }
+
+    /// True if each member of a group shares a tensor with another.
+    fn is_connected(&self, group: &[usize]) -> bool {
+        let mut known = vec![group[0]];
+        let mut left: Vec<usize> = group[1..].to_vec();
+        while !left.is_empty() {
+            let (a, b) = (&self.operators, &known);
+            let touches = |&n: &usize| {
+                let uses = a[n].reads.iter().chain(&a[n].writes);
+                uses.into_iter().any(|&tensor| b.iter().any(|&other| a[other].knows(tensor)))
+            };
+            let Some(next) = left.iter().position(touches) else { return false };
+            known.push(left.remove(next));
+        }
+        true
+    }
+
+    /// True if a group can be executed at `candidate` or behind it.
+    fn goes_past(&self, group: &[usize], candidate: usize) -> bool {
+        self.between(group, candidate).is_none() && {
+            let before = candidate - 1;
+            group.contains(&before) || !self.operators[before].stops()
+        }
+    }
+
+    /// The operator that keeps a group from being executed at `last`.
+    fn between(&self, group: &[usize], last: usize) -> Option<usize> {
+        let conflicts = group.iter().flat_map(|&member| &self.next_conflicts[member]);
+        conflicts.copied().find(|other| *other < last && !group.contains(other))
+    }
+
+    /// True if an operator can be the next member of a group.
+    pub(super) fn admits(
+        &self,
+        group: &[usize],
+        candidate: usize,
+        permitted: &Permitted,
+    ) -> Result<(), Refusal> {
+        let (first, next) = (&self.operators[group[0]], &self.operators[candidate]);
+        let members: Vec<&Operator> = group.iter().map(|&n| &self.operators[n]).collect();
+        if !self.meets(group, candidate) {
+            return Err(Refusal::Unrelated);
+        }
+        if next.stops() {
+            return Err(Refusal::Waits);
+        }
+        if next.phase != first.phase {
+            return Err(Refusal::Phase);
+        }
+        if let Some(other) = self.between(group, candidate) {
+            return Err(Refusal::Between(self.operators[other].name.clone()));
+        }
+        match anchor(first) {
+            Some(anchor) => self.admits_behind(&anchor, &members, next, permitted),
+            None => admits_pass(&members, next, permitted),
+        }
+    }
+
+    /// True if an operator can follow an anchor and members behind it: it does something to each
+    /// element of what they make.
+    fn admits_behind(
+        &self,
+        anchor: &FusedAnchor,
+        members: &[&Operator],
+        next: &Operator,
+        permitted: &Permitted,
+    ) -> Result<(), Refusal> {
+        let stream = next.stream().ok_or(Refusal::Anchor)?;
+        if stream.class != StreamClass::Elementwise {
+            return Err(Refusal::Reduces);
+        }
+        let math = next.math.ok_or(Refusal::ElsewherePlaced)?;
+        let words = match anchor {
+            FusedAnchor::Gemm(_) => &permitted.of_products,
+            FusedAnchor::Convolution(_) => &permitted.of_convolutions,
+        };
+        let member = math.member().ok_or(Refusal::ElsewherePlaced)?;
+        if !words.contains(&member) {
+            return Err(Refusal::Policy);
+        }
+        let size = |tensor: TensorId| self.tensors[tensor.0 as usize].bytes;
+        let value = running(members).ok_or(Refusal::ElsewherePlaced)?;
+        let commutes = matches!(math, Math::Add | Math::Multiply) && !next.writes.is_empty();
+        let taken = if commutes { next.reads.contains(&value) } else { next.reads.first() == Some(&value) };
+        let made = next.writes.first().copied().unwrap_or(value);
+        if taken && size(made) == size(value) { Ok(()) } else { Err(Refusal::ElsewherePlaced) }
+    }
+}
+
+/// True if a pass can be merged with those before it.
+fn admits_pass(members: &[&Operator], next: &Operator, permitted: &Permitted) -> Result<(), Refusal> {
+    let pass = |op: &Operator| {
+        let stream = op.stream().ok_or(Refusal::Anchor)?;
+        if merges(stream.class) { Ok(*stream) } else { Err(Refusal::Reduces) }
+    };
+    if !permitted.passes {
+        return Err(Refusal::Policy);
+    }
+    pass(members[0])?;
+    let made = |tensor: &TensorId| members.iter().any(|op| op.changes().any(|other| other == tensor));
+    if next.math == Some(Math::Window) && next.reads.iter().any(made) {
+        return Err(Refusal::ElsewherePlaced);
+    }
+    let rows = |stream: &Stream| stream.rows.filter(|_| stream.class != StreamClass::Elementwise);
+    let others = members.iter().filter_map(|op| op.stream()).find_map(rows);
+    let own = rows(&pass(next)?);
+    // A second reduction goes over the rows of the first, of what the first has made.
+    let goes_on = |(others, own)| others == own && next.reads.iter().any(made);
+    if others.zip(own).is_none_or(goes_on) { Ok(()) } else { Err(Refusal::Rows) }
+}
+
+/// True if passes of a class work tensor by tensor or row by row.
+pub(super) const fn merges(class: StreamClass) -> bool {
+    matches!(
+        class,
+        StreamClass::Elementwise | StreamClass::Softmax | StreamClass::LayerNorm | StreamClass::RmsNorm
+    )
+}
+
+/// The anchor that an operator can be: a product that is stored, a convolution forward.
+pub(super) const fn anchor(op: &Operator) -> Option<FusedAnchor> {
+    match op.work {
+        Work::Gemm(gemm @ Gemm { accumulate: None, layout: Layout::Forward | Layout::InputGradient, .. }) => {
+            Some(FusedAnchor::Gemm(gemm))
+        }
+        Work::Convolution(
+            convolution @ Convolution { pass: ConvolutionPass::Forward, algorithm: None, .. },
+        ) => Some(FusedAnchor::Convolution(convolution)),
+        _ => None,
+    }
+}
+
+/// Last result of an anchor and the members behind it.
+fn running(members: &[&Operator]) -> Option<TensorId> {
+    let mut made = members.first()?.writes.first().copied()?;
+    for member in &members[1..] {
+        made = member.writes.first().copied().unwrap_or(made);
+    }
+    Some(made)
+}
+
+/// True if `later` must stay behind `earlier`: it touches what that fills or changes, or changes
+/// what that reads.
+fn is_bound(earlier: &Operator, later: &Operator) -> bool {
+    let touches = |op: &Operator, tensor: &TensorId| op.reads.contains(tensor) || op.writes.contains(tensor);
+    earlier.changes().any(|tensor| touches(later, tensor))
+        || later.changes().any(|tensor| touches(earlier, tensor))
+}
+
+impl Operator {
+    /// Tensors that it fills, or changes in place: a pass that of its first input, a collective
+    /// all.
+    pub(super) fn changes(&self) -> impl Iterator<Item = &TensorId> {
+        let in_place = match (self.writes.is_empty(), &self.work) {
+            (false, _) => 0,
+            (true, Work::Stream(_)) => 1,
+            (true, _) => self.reads.len(),
+        };
+        self.writes.iter().chain(self.reads.iter().take(in_place))
+    }
+
+    /// True if it reads or fills a tensor.
+    fn knows(&self, tensor: TensorId) -> bool {
+        self.reads.contains(&tensor) || self.writes.contains(&tensor)
+    }
+
+    /// True if nothing is executed across it: the host waits, or ranks meet.
+    fn stops(&self) -> bool {
+        self.awaited || matches!(self.work, Work::Collective(_) | Work::Opaque { .. })
+    }
+
+    /// The pass over memory that it is.
+    pub(super) const fn stream(&self) -> Option<&Stream> {
+        match &self.work {
+            Work::Stream(stream) => Some(stream),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Fusion: groups of operators as one kernel. DeepCuts (Jung, Dao and Lee, PLDI 2021) searches
+//! groups and the parameters of their kernels together, drops by a bound what cannot win, and takes
+//! what is fastest; compilers follow rules. Both are policies here, over one description of what a
+//! group is and one price.
+//!
+//! ```text
+//!   block ── folding ── List (operators, who must stay behind whom)
+//!                         │ groups_from: all that are legal and permitted
+//!                       Priced ── cover: each operator in one group, at the least cost ── merged: one operator a group
+//! ```
+//!
+//! No policy knows a gain. Fewer bytes, fewer kernels and an epilogue's instructions follow from
+//! the members.
+
+mod cover;
+mod explain;
+mod folding;
+mod groups;
+mod merged;
+mod policy;
+mod price;
+#[cfg(test)]
+mod properties;
+mod runs;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use hw_models::settings::Share;
+
+use crate::diagnostic::Diagnostic;
+use crate::graph::block::Block;
+use crate::graph::cut::Cut;
+use crate::graph::math::{Member, Precision};
+use crate::graph::operator::Operator;
+
+use super::technique::{Around, Facts, Technique};
+use super::{Kind, ModelKind, Pass};
+
+use cover::Priced;
+use groups::{List, Permitted};
+use policy::{Aim, Rules};
+use price::Cost;
+
+pub use explain::{Explanation, Group, GroupTimes, Refused};
+pub use policy::Policy;
+pub use price::{KernelTimes, Prices};
+
+/// Groups of operators as one kernel.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "FusionSettings")]
+pub struct Fusion {
+    /// Which groups are kernels.
+    pub policy: Policy,
+    /// Members behind products and convolutions; those of the policy if not given.
+    #[schemars(extend("examples" = [["bias", "activation"]]))]
+    pub members: Option<Vec<Member>>,
+    /// Normalisations by known statistics go into the convolutions before them, in inference. If
+    /// not given, compilers do so.
+    pub fold: Option<bool>,
+    /// Exponentials and divisions come from the special-function units alone. If not given, as the
+    /// policy's compiler does.
+    pub fast_math: Option<bool>,
+    /// Gain that a group must promise by its bound; others are not estimated. 0 % if not given.
+    #[schemars(extend("examples" = ["20 %"]))]
+    pub prune: Option<Share>,
+}
+
+/// Path of the settings.
+const NAME: &str = "techniques.fusion";
+
+/// The pass of settings, with times of kernels where they are known.
+#[derive(Clone, Debug)]
+pub struct Fusing {
+    settings: Fusion,
+    prices: Option<Prices>,
+}
+
+impl Fusion {
+    /// Settings of `software.compile`, where there are no others.
+    pub fn passes() -> Self {
+        Self { policy: Policy::Passes, ..Self::default() }
+    }
+
+    /// Its pass.
+    pub fn pass(&self, prices: Option<Prices>) -> Fusing {
+        Fusing { settings: self.clone(), prices }
+    }
+
+    /// True if groups are chosen by times of kernels.
+    pub fn needs_prices(&self) -> bool {
+        self.rules().aim == Aim::Fastest
+    }
+
+    /// True if it has members behind products, of which limits of an SM decide what they cost.
+    pub fn needs_limits(&self) -> bool {
+        let Permitted { of_products, of_convolutions, .. } = self.rules().permitted;
+        !of_products.is_empty() || !of_convolutions.is_empty()
+    }
+
+    /// True if a compiler makes kernels of passes, and the code that calls them.
+    pub fn is_compiled(&self) -> bool {
+        self.policy != Policy::None
+    }
+
+    fn rules(&self) -> Rules {
+        let rules = self.policy.rules();
+        let fold = self.fold.unwrap_or(rules.fold);
+        let precision = self.fast_math.map_or(rules.precision, policy::precision);
+        Rules { fold, precision, ..rules }.with_members(self.members.as_deref())
+    }
+}
+
+impl Pass for Fusing {
+    fn name(&self) -> &'static str {
+        "fusion"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Rewriter
+    }
+
+    /// Operators that are executed again are fused like those executed first.
+    fn follows(&self) -> &'static [&'static str] {
+        &["recompute", "no_sums"]
+    }
+
+    fn rewrite(&self, model: &mut Cut) {
+        model.rewrite(|_| (), |block, ()| self.fused(block));
+    }
+}
+
+/// A block with runs of passes merged (`software.compile`).
+pub fn fused(block: &Block) -> Block {
+    Fusion::passes().pass(None).fused(block)
+}
+
+impl Fusing {
+    /// A block with its groups merged.
+    pub fn fused(&self, block: &Block) -> Block {
+        let rules = self.settings.rules();
+        let folded = if rules.fold { folding::folded(block) } else { block.clone() };
+        let operators = |list: &List<'_>| self.merged(list, &rules);
+        let (forward, backward) = (operators(&List::forward(&folded)), operators(&List::backward(&folded)));
+        Block { forward, backward, ..folded }
+    }
+
+    fn merged(&self, list: &List<'_>, rules: &Rules) -> Vec<Operator> {
+        let mut chosen = self.chosen(list, rules).groups;
+        chosen.sort_by_key(|group| group.last().copied());
+        chosen.iter().map(|group| list.merged(group, rules.precision)).collect()
+    }
+
+    /// The groups of a list.
+    fn chosen(&self, list: &List<'_>, rules: &Rules) -> Chosen {
+        let count = list.operators.len();
+        let alone = || (0..count).map(|n| vec![n]).collect();
+        match rules.aim {
+            Aim::Nothing => Chosen { groups: alone(), considered: 0, pruned: 0 },
+            Aim::Runs => Chosen { groups: runs::runs(list.operators), considered: 0, pruned: 0 },
+            Aim::Fewest => self.covered(list, rules, &Cost::fewest()),
+            Aim::Fastest => match &self.prices {
+                Some(prices) => self.covered(list, rules, &Cost::fastest(prices)),
+                None => Chosen { groups: alone(), considered: 0, pruned: 0 },
+            },
+        }
+    }
+
+    fn covered(&self, list: &List<'_>, rules: &Rules, cost: &Cost<'_>) -> Chosen {
+        let margin = self.settings.prune.map_or(0.0, Share::as_f64);
+        let (mut priced, mut considered, mut pruned) = (Vec::new(), 0, 0);
+        for first in 0..list.operators.len() {
+            for group in list.groups_from(first, &rules.permitted) {
+                let is_alone = group.len() == 1;
+                considered += u64::from(!is_alone);
+                if !is_alone && cost.is_hopeless(list, &group, rules, margin) {
+                    pruned += 1;
+                    continue;
+                }
+                let of_group = cost.of(list, &group, rules);
+                priced.push(Priced { members: group, cost: of_group });
+            }
+        }
+        let chosen = cover::cheapest(list.operators.len(), &priced);
+        let groups = chosen.into_iter().map(|n| priced[n].members.clone()).collect();
+        Chosen { groups, considered, pruned }
+    }
+}
+
+/// Groups that were chosen of a list.
+struct Chosen {
+    groups: Vec<Vec<usize>>,
+    /// Groups of several operators that were looked at.
+    considered: u64,
+    /// Groups among these that their bound ruled out.
+    pruned: u64,
+}
+
+impl List<'_> {
+    /// The operator that a group becomes.
+    fn merged(&self, group: &[usize], precision: Precision) -> Operator {
+        let members: Vec<&Operator> = group.iter().map(|&n| &self.operators[n]).collect();
+        merged::merged(&members, self.tensors, precision, |tensor| self.is_needed(tensor, group))
+    }
+}
+
+impl Technique for Fusion {
+    fn facts(&self, _: u32) -> Facts<'_> {
+        Facts { path: NAME, ..Facts::default() }
+    }
+
+    fn check(&self, around: &Around<'_>, wrong: &mut dyn FnMut(Diagnostic)) {
+        if around.model == ModelKind::Profile {
+            wrong(around.foreign(NAME, "its operators are not known; remove it"));
+        }
+        let members = self.members.as_deref().unwrap_or_default();
+        let twice = members.iter().enumerate().find(|(n, member)| members[..*n].contains(member));
+        if let Some((_, member)) = twice {
+            let message = format!("`{member}` stands twice in `members`");
+            wrong(Diagnostic::new("techniques.fusion.members", message, "name each kind of member once"));
+        }
+        if self.members.is_some() && !self.policy.takes_members() {
+            let message = format!("policy `{}` has no members behind products and convolutions", self.policy);
+            wrong(Diagnostic::new(
+                "techniques.fusion.members",
+                message,
+                "use `policy: epilogues` or `policy: searched`, or remove `members`",
+            ));
+        }
+        if self.prune.is_some() && !self.needs_prices() {
+            let message = format!("policy `{}` estimates no groups that could be dropped", self.policy);
+            wrong(Diagnostic::new(
+                "techniques.fusion.prune",
+                message,
+                "use `policy: searched`, or remove `prune`",
+            ));
+        }
+        if self.prune.is_some_and(|prune| !(0.0..1.0).contains(&prune.as_f64())) {
+            let message = "a group cannot gain all of the time that its members take";
+            wrong(Diagnostic::new("techniques.fusion.prune", message, "write a share below 100 %"));
+        }
+    }
+}
