@@ -109,10 +109,7 @@ pub(crate) fn tied(faster: f64, slower: f64) -> bool {
 /// have none, as they say. `None`: not known, or no tie of such results.
 pub(crate) fn ratio_behind(fastest: (&RunSummary, f64), slower: (&RunSummary, f64)) -> Option<Ratio> {
     match [fastest.0, slower.0].map(|run| run.step_time_uncertainty.as_ref()) {
-        [Some(ours), Some(theirs)] => {
-            let ratio = fastest.1 / slower.1;
-            Some(Ratio { ratio, interval: theirs.interval_of_ratio(ours, ratio) })
-        }
+        [Some(ours), Some(theirs)] => Some(theirs.ratio_to(ours, fastest.1 / slower.1)),
         _ => slower.0.tie_with_fastest,
     }
 }
@@ -122,8 +119,8 @@ pub(crate) fn slower(ratio: f64, behind: Option<Ratio>) -> String {
     let slower = format!("{} slower", quantity::gain(ratio));
     match behind {
         Some(behind) if behind.is_tie() => format!("tie, {slower}"),
-        Some(behind) if behind.certainty() < SURE => {
-            format!("{slower} ({:.0} % sure)", behind.certainty() * 100.0)
+        Some(behind) if behind.certainty < SURE => {
+            format!("{slower} ({:.0} % sure)", behind.certainty * 100.0)
         }
         _ => slower,
     }

@@ -4,7 +4,7 @@ use super::{NO_CAUSE, Row, Side};
 use crate::finding::brief_verdict;
 use crate::quantity;
 use crate::ranking::{ALIKE, Speed, tied};
-use crate::summary::{Ratio, RunSummary};
+use crate::summary::RunSummary;
 
 /// Part of the difference of two steps from which on a cause is worth a word.
 const SHARE_MIN: f64 = 0.25;
@@ -41,7 +41,7 @@ pub(super) fn finding([a, b]: [&Side<'_>; 2], time: &[Row]) -> String {
 /// True if the errors that the runs do not share reach farther than their difference, as far as they are known.
 fn is_tie(runs: [&RunSummary; 2], ratio: f64) -> bool {
     let [Some(a), Some(b)] = runs.map(|run| run.step_time_uncertainty.as_ref()) else { return false };
-    Ratio { ratio, interval: a.interval_of_ratio(b, ratio) }.is_tie()
+    a.ratio_to(b, ratio).is_tie()
 }
 
 /// `225 ms less recompute`: the cause that most of the difference is of.

@@ -171,7 +171,7 @@ mod tests {
             point: point.into_iter().map(|(path, value)| (path.to_owned(), value.to_owned())).collect(),
             fits: true,
             step_time_s: Some(step),
-            relative_to_first: interval.map(|interval| Ratio { ratio: step, interval }),
+            relative_to_first: interval.map(|interval| Ratio::within(step, interval)),
             ..RunSummary::default()
         }
     }

@@ -55,28 +55,42 @@ pub struct Ratio {
     pub ratio: f64,
     /// Interval in which nine of ten measurements of it should lie: errors that both plans share cancel.
     pub interval: [f64; 2],
+    /// Share of measurements in which the plan that is simulated as the slower one is slower.
+    #[serde(default = "certain")]
+    pub certainty: f64,
 }
+
+/// Results that do not say it are of a time when all were.
+const fn certain() -> f64 {
+    1.0
+}
+
+/// Certainty from which on two plans are told apart: an end of the interval of nine in ten.
+const APART: f64 = 0.95;
 
 impl Ratio {
     /// Ratio of a run's step to another's; none where either has no time or errors that are not known.
     pub fn of(run: &RunSummary, first: &RunSummary) -> Option<Self> {
         let (ours, theirs) = (run.step_time_uncertainty.as_ref()?, first.step_time_uncertainty.as_ref()?);
-        let ratio = run.step_time()? / first.step_time()?;
-        Some(Self { ratio, interval: ours.interval_of_ratio(theirs, ratio) })
+        Some(ours.ratio_to(theirs, run.step_time()? / first.step_time()?))
+    }
+
+    /// A ratio of which no more than its interval is known.
+    pub fn within(ratio: f64, interval: [f64; 2]) -> Self {
+        let [least, most] = interval.map(f64::ln);
+        let deviation = (most - least) / (2.0 * NINE_OF_TEN);
+        Self { ratio, interval, certainty: certainty(ratio.ln().abs(), deviation) }
     }
 
     /// True where either plan may be the faster one: their errors reach farther than their difference.
     pub fn is_tie(&self) -> bool {
-        let [least, most] = self.interval;
-        least <= 1.0 && 1.0 <= most
+        self.certainty < APART
     }
+}
 
-    /// Share of measurements in which the plan that is simulated as the slower one is slower.
-    pub fn certainty(&self) -> f64 {
-        let [least, most] = self.interval.map(f64::ln);
-        let deviation = (most - least) / (2.0 * NINE_OF_TEN);
-        if deviation > 0.0 { normal(self.ratio.ln().abs() / deviation) } else { 1.0 }
-    }
+/// Probability that a difference has the sign that it is simulated with.
+fn certainty(difference: f64, deviation: f64) -> f64 {
+    if deviation > 0.0 { normal(difference / deviation) } else { 1.0 }
 }
 
 /// Probability that a normal error is below a positive number of its standard deviations, to 1e-7: Abramowitz and Stegun,
@@ -99,22 +113,45 @@ impl Uncertainty {
         nine_of_ten(ratio, self.variance_of_ratio(other).sqrt())
     }
 
-    /// Variance of the logarithm of the ratio to another plan's time; to the empty one, of the time itself.
-    pub fn variance_of_ratio(&self, other: &Self) -> f64 {
-        let kernels = self.shapes_beside(other).map(|[ours, theirs]| {
-            let kernel = (ours.share - theirs.share) * ours.scatter.max(theirs.scatter);
-            let between = ours.share.sqrt() * self.plan - theirs.share.sqrt() * other.plan;
-            kernel.powi(2) + between.powi(2)
-        });
-        self.variance_in_common(other) + kernels.sum::<f64>()
+    /// This plan's time over another's, `ratio`.
+    ///
+    /// Which plan is faster hangs on the difference of their times, to which work that both do in equal time adds
+    /// nothing, however wrong that time is:
+    ///
+    /// ```text
+    /// t - t' = sum over errors of (w t - w' t') (1 + error),      w: share of the time that an error scales
+    /// ```
+    pub fn ratio_to(&self, other: &Self, ratio: f64) -> Ratio {
+        let deviation = self.variance_of_difference(other, ratio).sqrt();
+        let certainty = certainty((ratio - 1.0).abs(), deviation);
+        Ratio { ratio, interval: self.interval_of_ratio(other, ratio), certainty }
     }
 
-    /// Variance that errors of both plans have in it, without those of shapes.
+    /// Variance of the logarithm of the ratio to another plan's time; to the empty one, of the time itself.
+    pub fn variance_of_ratio(&self, other: &Self) -> f64 {
+        self.variance_of_difference(other, 1.0)
+    }
+
+    /// Variance of the difference to another plan's time, which is 1 where this one's is `time`.
+    fn variance_of_difference(&self, other: &Self, time: f64) -> f64 {
+        let kernels = self.shapes_beside(other).map(|[ours, theirs]| {
+            let kernel = (time * ours.share - theirs.share) * ours.scatter.max(theirs.scatter);
+            let between = time * ours.share.sqrt() * self.plan - theirs.share.sqrt() * other.plan;
+            kernel.powi(2) + between.powi(2)
+        });
+        self.common_variance(other, time) + kernels.sum::<f64>()
+    }
+
+    /// Variance that errors of both plans have in their ratio, without those of shapes.
     pub fn variance_in_common(&self, other: &Self) -> f64 {
+        self.common_variance(other, 1.0)
+    }
+
+    fn common_variance(&self, other: &Self, time: f64) -> f64 {
         let names: BTreeSet<&String> = self.errors.keys().chain(other.errors.keys()).collect();
         let variance = |name: &String| {
             let [ours, theirs] = [self, other].map(|plan| plan.errors.get(name).copied().unwrap_or_default());
-            ((ours.weight - theirs.weight) * ours.deviation.max(theirs.deviation)).powi(2)
+            ((time * ours.weight - theirs.weight) * ours.deviation.max(theirs.deviation)).powi(2)
         };
         names.into_iter().map(variance).sum()
     }
@@ -186,16 +223,33 @@ mod tests {
             let errors = errors.map(|(name, error)| (name.to_owned(), error));
             Uncertainty { errors: IndexMap::from(errors), ..Uncertainty::default() }
         };
-        let ratio = |ratio: f64| Ratio { ratio, interval: plan(0.4).interval_of_ratio(&plan(0.3), ratio) };
+        let ratio = |ratio: f64| Ratio::within(ratio, plan(0.4).interval_of_ratio(&plan(0.3), ratio));
         // Products cancel: a tenth of the time is off by 20 %, two standard deviations are 4 %.
         assert!(ratio(1.03).is_tie() && ratio(0.97).is_tie() && !ratio(1.04).is_tie());
         for (deviations, share) in [(0.0, 0.5), (1.0, 0.841_344_7), (1.645, 0.950_015_1), (2.0, 0.977_249_9)]
         {
             for sign in [1.0_f64, -1.0] {
-                let found = ratio((sign * 0.02 * deviations).exp()).certainty();
+                let found = ratio((sign * 0.02 * deviations).exp()).certainty;
                 assert!((found - share).abs() < 1e-6, "{deviations}: {found}");
             }
         }
-        assert_eq!(Ratio { ratio: 1.01, interval: [1.01; 2] }.certainty(), 1.0);
+        assert_eq!(Ratio::within(1.01, [1.01; 2]).certainty, 1.0);
+    }
+
+    /// Products take 1 s in both plans, off by a factor of 3; copies take 0.5 s in the one that has any. However long the
+    /// products, who copies is slower: 0.5 s off by 20 % are five standard deviations.
+    #[test]
+    fn work_that_both_plans_do_alike_decides_nothing() {
+        let plan = |products, copies| {
+            let error = |weight, deviation| CommonError { weight, deviation };
+            let errors = [("products", error(products, 1.1)), ("copies", error(copies, 0.2))];
+            let errors = errors.map(|(name, error)| (name.to_owned(), error));
+            Uncertainty { errors: IndexMap::from(errors), ..Uncertainty::default() }
+        };
+        let (copying, other) = (plan(2.0 / 3.0, 1.0 / 3.0), plan(1.0, 0.0));
+        let slower = copying.ratio_to(&other, 1.5);
+        assert!(slower.interval[0] < 1.0 && slower.certainty > 0.999_999, "{slower:?}");
+        let faster = other.ratio_to(&copying, 1.0 / 1.5);
+        assert!((faster.certainty - slower.certainty).abs() < 1e-12);
     }
 }

@@ -218,8 +218,11 @@ fn a_technique_that_moves_nothing_changes_no_verdict() {
     let enough = all(&["memory.limit=72 GB"]);
     for run in &enough {
         // Of one plan and itself nothing is uncertain.
-        let relative_to_first =
-            (run.variant != enough[0].variant).then_some(Ratio { ratio: 1.0, interval: [1.0; 2] });
+        let relative_to_first = (run.variant != enough[0].variant).then_some(Ratio {
+            ratio: 1.0,
+            interval: [1.0; 2],
+            certainty: 1.0,
+        });
         let (variant, swap) = (run.variant.clone(), run.swap.clone());
         let plain = RunSummary { variant, swap, relative_to_first, ..enough[0].clone() };
         assert!(run.fits && *run == plain, "{}", run.variant);

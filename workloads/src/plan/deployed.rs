@@ -373,7 +373,7 @@ impl<'a> Deployed<'a> {
         let (laid, chain) = (&self.laid, self.chain);
         let shapes = BuildHasherDefault::<DefaultHasher>::default();
         let mut account = |kind: usize, op: &Operator| {
-            Ok(Account { shape: shapes.hash_one(op.work), ..models.account(kind, op, hardware)? })
+            Ok(Account { shape: shapes.hash_one(op.work.anchor()), ..models.account(kind, op, hardware)? })
         };
         let mut on_kind = |kind| {
             let accounts = laid.graph.operators().iter().map(|op| account(kind, op));
