@@ -44,7 +44,7 @@ class Mistakes(unittest.TestCase):
             os.mkfifo(pipe)
             for path in [pipe, "/dev/zero"]:
                 model = {"transformer": {"config": path}}
-                for named in [{"extends": path}, {"calibration": path}, {"model": model}]:
+                for named in [{"extends": path}, {"model": model}]:
                     problems = self.problems(pipeline(**named))
                     told = [problem["message"] for problem in problems]
                     self.assertTrue(any("a pipe or a device" in text for text in told), told)
