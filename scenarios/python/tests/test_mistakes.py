@@ -43,11 +43,8 @@ class Mistakes(unittest.TestCase):
             pipe = os.path.join(folder, "pipe")
             os.mkfifo(pipe)
             for path in [pipe, "/dev/zero"]:
-                model = {"transformer": {"config": path}}
-                for named in [{"extends": path}, {"model": model}]:
-                    problems = self.problems(pipeline(**named))
-                    told = [problem["message"] for problem in problems]
-                    self.assertTrue(any("a pipe or a device" in text for text in told), told)
+                told = [problem["message"] for problem in self.problems(pipeline(extends=path))]
+                self.assertTrue(any("a pipe or a device" in text for text in told), told)
 
     def test_axes_are_checked_as_settings(self):
         with self.assertRaises(foretrain.ScenarioError) as caught:
