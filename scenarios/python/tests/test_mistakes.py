@@ -43,8 +43,11 @@ class Mistakes(unittest.TestCase):
             pipe = os.path.join(folder, "pipe")
             os.mkfifo(pipe)
             for path in [pipe, "/dev/zero"]:
-                told = [problem["message"] for problem in self.problems(pipeline(extends=path))]
-                self.assertTrue(any("a pipe or a device" in text for text in told), told)
+                model = {"transformer": {"config": path}}
+                for named in [{"extends": path}, {"calibration": [path]}, {"model": model}]:
+                    problems = self.problems(pipeline(**named))
+                    told = [problem["message"] + problem["help"] for problem in problems]
+                    self.assertTrue(any("a pipe or a device" in text for text in told), told)
 
     def test_axes_are_checked_as_settings(self):
         with self.assertRaises(foretrain.ScenarioError) as caught:
