@@ -309,7 +309,7 @@ fn constants(calibration: &Calibration) -> Markup {
     }
 }
 
-/// What half of the tasks are within that nothing was fitted to, of all laws; none of few.
+/// Error that half of the tasks are within that nothing was fitted to, of all laws; none of few.
 fn held_out(calibration: &Calibration) -> Option<f64> {
     let points = calibration.laws.iter().flat_map(|law| &law.points).filter(|point| point.held_out);
     let errors = points.map(|point| (point.predicted_s / point.measured_s - 1.0).abs());

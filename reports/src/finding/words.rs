@@ -170,7 +170,7 @@ impl Claim {
     }
 }
 
-/// What contenders do that are as fast as each other, or apart by less than their errors.
+/// Verb for contenders that are as fast as each other, or apart by less than their errors.
 fn tie(apart: Option<f64>) -> &'static str {
     if apart.is_some() { "tie" } else { "are equally fast" }
 }

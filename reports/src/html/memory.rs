@@ -24,9 +24,9 @@ const DOTS_MAX: usize = 2_000;
 const FAILED_MAX: usize = 6;
 /// Charts of one picker.
 const CHARTS_MAX: usize = 12;
-/// What segments of an allocator have beyond tensors, as it is shown.
+/// Word for bytes of segments of an allocator beyond tensors.
 const FRAGMENTS_SHOWN: &str = "fragments";
-/// What is not the allocator's.
+/// Word for bytes that are not the allocator's.
 const OUTSIDE: &str = "outside the allocator";
 
 pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
@@ -84,7 +84,7 @@ fn draw(page: &Page<'_>, fills: &[Fill<'_>]) -> Result<Markup, PlotError> {
     rows::draw(&format!("Memory by kind of {}", fills.first().map_or("", |fill| &fill.name)), &bars)
 }
 
-/// What a device held at its fullest moment, or when it had too little.
+/// Bytes that a device held at its fullest moment, or when it had too little.
 struct Fill<'a> {
     name: String,
     held: Vec<(&'a str, u64)>,
@@ -95,7 +95,7 @@ struct Fill<'a> {
 }
 
 impl<'a> Fill<'a> {
-    /// Of a run the device closest to its capacity, or the one that ran out.
+    /// Device of a run that is closest to its capacity, or the one that ran out.
     fn fullest(run: &'a RunSummary) -> Option<Self> {
         let fill = match run.failure.as_ref().filter(|failure| !failure.holders_bytes.is_empty()) {
             Some(failure) => Self::failed(failure),
@@ -108,7 +108,7 @@ impl<'a> Fill<'a> {
         Self { name, ..self }
     }
 
-    /// Of a device what the allocator takes where that is known, otherwise what tensors held.
+    /// Bytes of a device that the allocator takes where that is known, otherwise what tensors held.
     fn of(run: &'a RunSummary, device: &'a DevicePeak) -> Self {
         let resident = match device.resident_micro_batches {
             Some(1) => ", 1 micro-batch".to_owned(),
@@ -140,7 +140,7 @@ impl<'a> Fill<'a> {
         }
     }
 
-    /// Of the memory that ran out who held it.
+    /// Holders of the memory that ran out.
     fn failed(failure: &'a Failure) -> Self {
         let short = failure.short_bytes.map(|bytes| format!(", {} short", quantity::bytes(bytes)));
         Self {

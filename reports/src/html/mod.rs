@@ -173,7 +173,7 @@ fn render(page: &Page<'_>) -> Result<Markup, PlotError> {
     Ok(document(&summary.name, &summary.version, &body))
 }
 
-/// What is drawn for one point: that of the best run, and with scripts any of the first points.
+/// Sections drawn for one point: that of the best run, and with scripts any of the first points.
 fn points(page: &Page<'_>) -> Result<Markup, PlotError> {
     let shown = page.focus.first().map(|run| &run.point);
     let is_other = |point: &Point<'_>| shown != Some(point.values);

@@ -25,7 +25,7 @@ pub(crate) struct Axes<'a> {
     pub(crate) x: &'a [(f64, String)],
     pub(crate) y_title: &'a str,
     pub(crate) y_text: &'a dyn Fn(f64) -> String,
-    /// What lines are held against, by position; none where there are no points.
+    /// Values that lines are held against, by position; none where there are no points.
     pub(crate) ideal: Vec<(f64, f64)>,
 }
 

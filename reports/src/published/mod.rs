@@ -78,7 +78,7 @@ impl Citation {
         (pair.ours - pair.published).abs() <= close * unit.abs() * (1.0 + 1e-9)
     }
 
-    /// What the figure is, and where: `bubble fraction of 1f1b at micro-batch 2`.
+    /// Name of the figure, and its place: `bubble fraction of 1f1b at micro-batch 2`.
     pub(crate) fn label(&self) -> String {
         if self.at.is_empty() { self.text.clone() } else { format!("{} at {}", self.text, self.at) }
     }

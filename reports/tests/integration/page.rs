@@ -345,7 +345,7 @@ fn a_sweep_over_nodes_has_an_ideal_line() {
     assert!(!page(&summary("other", &[other], runs.collect())).contains("ideal\n</text>"));
 }
 
-/// What is drawn for a point is there for every point, of which the one of the best run is shown first.
+/// Sections drawn for a point are there for every point, of which the one of the best run is shown first.
 #[test]
 fn other_points_can_be_picked() {
     let page = page(&sweep());

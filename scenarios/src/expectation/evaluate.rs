@@ -62,7 +62,7 @@ impl Expectation {
         }
     }
 
-    /// What the statement is about, and where.
+    /// Subject of the statement, and its place.
     fn subject(&self) -> String {
         let (words, point) = (self.words(), self.point());
         if point.is_empty() { words } else { format!("{words} at {point}") }
@@ -100,7 +100,7 @@ impl Expectation {
         }
     }
 
-    /// What the statement is about, wherever that is.
+    /// Subject of the statement, wherever that is.
     fn words(&self) -> String {
         match &self.statement {
             Statement::Faster(faster) if faster.mean_over.is_empty() => {

@@ -142,7 +142,7 @@ const TILES: &[(&str, &[u8])] = &[
     ),
 ];
 
-/// What a GPU did outside of suites, products in tiles among it.
+/// Records of a GPU outside of suites, products in tiles among it.
 pub(super) const PROBED_TILES: &str = include_str!("../../../hw-models/measurements/probes/fusion.jsonl");
 
 const SUFFIX: &str = ".yaml";

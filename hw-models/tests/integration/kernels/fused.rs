@@ -1,11 +1,9 @@
 //! Members behind products and convolutions: nothing for nothing, and what decides by hand.
 
-use hw_models::kernels::{
-    Arithmetic, Convolution, ConvolutionPass, Dtype, Epilogue, Fused, FusedAnchor, Gemm, Layout,
-};
+use hw_models::kernels::{Arithmetic, Convolution, Dtype, Epilogue, Fused, FusedAnchor, Gemm, Layout};
 use proptest::prelude::*;
 
-use super::model;
+use super::{model, three_by_three};
 
 const RTX_3070: &str = "rtx-3070";
 
@@ -53,18 +51,11 @@ proptest! {
 #[test]
 fn what_is_fused_is_not_written_in_between() {
     let convolution = Convolution {
-        pass: ConvolutionPass::Forward,
-        batch: 8,
         in_channels: 64,
-        out_channels: 256,
-        input: [56, 56],
         filter: [1, 1],
         padding: [0, 0],
-        stride: [1, 1],
-        dilation: [1, 1],
-        groups: 1,
         dtype: Dtype::Fp16,
-        algorithm: None,
+        ..three_by_three(8, 56)
     };
     let (input, output, weights) = (2 * 8 * 56 * 56 * 64, 2 * 8 * 56 * 56 * 256, 2 * 64 * 256);
     let with = |read| Fused {

@@ -1,10 +1,10 @@
 //! Kernels in tiles: a bound by hand, bounds below estimates, members that cost what they are.
 
 use hw_models::kernels::tile::{Anchor, Lanes, Members, Resource, Tile, TiledKernel, Units};
-use hw_models::kernels::{Convolution, ConvolutionPass, Dtype, Gemm, Limit};
+use hw_models::kernels::{Convolution, Dtype, Gemm, Limit};
 use proptest::prelude::*;
 
-use super::{model, square};
+use super::{model, square, three_by_three};
 
 /// GPUs of each capability whose SM is known and whose generation has constants.
 const GPUS: [&str; 7] =
@@ -109,20 +109,8 @@ fn limits_that_are_unknown_are_said() {
 
 #[test]
 fn windows_of_a_convolution_are_read_once() {
-    let convolution = Convolution {
-        pass: ConvolutionPass::Forward,
-        batch: 8,
-        in_channels: 64,
-        out_channels: 64,
-        input: [56, 56],
-        filter: [3, 3],
-        padding: [1, 1],
-        stride: [1, 1],
-        dilation: [1, 1],
-        groups: 1,
-        dtype: Dtype::Fp16,
-        algorithm: None,
-    };
+    let convolution =
+        Convolution { in_channels: 64, out_channels: 64, dtype: Dtype::Fp16, ..three_by_three(8, 56) };
     let anchor = Anchor::convolution(&convolution).unwrap();
     assert_eq!((anchor.m, anchor.n, anchor.k), (8 * 56 * 56, 64, 576));
     // The input and the filters, not the nine-fold input of the product.

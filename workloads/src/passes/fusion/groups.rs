@@ -28,8 +28,8 @@ pub(super) struct List<'a> {
     pub(super) tensors: &'a [Tensor],
     /// Tensors that are read behind the list.
     outlives: Vec<bool>,
-    /// By operator, the first behind it that may not be executed before it.
-    next_conflicts: Vec<Vec<usize>>,
+    /// By operator, those behind it that may not be executed before it.
+    conflicts: Vec<Vec<usize>>,
 }
 
 /// Why an operator is no member of a group.
@@ -83,14 +83,14 @@ impl<'a> List<'a> {
             operators,
             tensors,
             outlives: (0..tensors.len()).map(|n| outlives(TensorId(n as u32))).collect(),
-            next_conflicts: (0..operators.len()).map(conflicts).collect(),
+            conflicts: (0..operators.len()).map(conflicts).collect(),
         }
     }
 
     /// True if a tensor is read by others than a group.
     pub(super) fn is_needed(&self, tensor: TensorId, group: &[usize]) -> bool {
         let others = self.operators.iter().enumerate().filter(|(n, _)| !group.contains(n));
-        self.outlives[tensor.0 as usize] || others.into_iter().any(|(_, op)| op.reads.contains(&tensor))
+        self.outlives[tensor.0 as usize] || others.map(|(_, op)| op).any(|op| op.reads.contains(&tensor))
     }
 
     /// Legal groups that begin with an operator, itself the first of them.
@@ -156,12 +156,12 @@ impl<'a> List<'a> {
         let mut known = vec![group[0]];
         let mut left: Vec<usize> = group[1..].to_vec();
         while !left.is_empty() {
-            let (a, b) = (&self.operators, &known);
-            let touches = |&n: &usize| {
-                let uses = a[n].reads.iter().chain(&a[n].writes);
-                uses.into_iter().any(|&tensor| b.iter().any(|&other| a[other].knows(tensor)))
+            let shares = |&n: &usize| {
+                let Operator { reads, writes, .. } = &self.operators[n];
+                let is_known = |&tensor: &TensorId| known.iter().any(|&n| self.operators[n].knows(tensor));
+                reads.iter().chain(writes).any(is_known)
             };
-            let Some(next) = left.iter().position(touches) else { return false };
+            let Some(next) = left.iter().position(shares) else { return false };
             known.push(left.remove(next));
         }
         true
@@ -177,7 +177,7 @@ impl<'a> List<'a> {
 
     /// The operator that keeps a group from being executed at `last`.
     fn between(&self, group: &[usize], last: usize) -> Option<usize> {
-        let conflicts = group.iter().flat_map(|&member| &self.next_conflicts[member]);
+        let conflicts = group.iter().flat_map(|&member| &self.conflicts[member]);
         conflicts.copied().find(|other| *other < last && !group.contains(other))
     }
 
@@ -294,9 +294,8 @@ fn running(members: &[&Operator]) -> Option<TensorId> {
 /// True if `later` must stay behind `earlier`: it touches what that fills or changes, or changes
 /// what that reads.
 fn is_bound(earlier: &Operator, later: &Operator) -> bool {
-    let touches = |op: &Operator, tensor: &TensorId| op.reads.contains(tensor) || op.writes.contains(tensor);
-    earlier.changes().any(|tensor| touches(later, tensor))
-        || later.changes().any(|tensor| touches(earlier, tensor))
+    earlier.changes().any(|&tensor| later.knows(tensor))
+        || later.changes().any(|&tensor| earlier.knows(tensor))
 }
 
 impl Operator {
@@ -312,7 +311,7 @@ impl Operator {
     }
 
     /// True if it reads or fills a tensor.
-    fn knows(&self, tensor: TensorId) -> bool {
+    pub(super) fn knows(&self, tensor: TensorId) -> bool {
         self.reads.contains(&tensor) || self.writes.contains(&tensor)
     }
 

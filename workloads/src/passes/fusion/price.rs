@@ -91,8 +91,7 @@ impl List<'_> {
     /// `None`: none before it did.
     fn distance(&self, tensor: TensorId, group: &[usize]) -> Option<u64> {
         let first = group[0];
-        let touches = |op: &Operator| op.reads.contains(&tensor) || op.writes.contains(&tensor);
-        let last = self.operators[..first].iter().rposition(touches)?;
+        let last = self.operators[..first].iter().rposition(|op| op.knows(tensor))?;
         let between = self.operators[last + 1..first].iter();
         let touched: BTreeSet<TensorId> =
             between.flat_map(|op| op.reads.iter().chain(&op.writes)).copied().chain([tensor]).collect();

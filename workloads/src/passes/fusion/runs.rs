@@ -3,7 +3,7 @@
 //! it reads what they make or read, tensor by tensor or row by row. Products, attention, sums over
 //! columns and collectives stay what they are, and nothing is merged across them or between blocks.
 
-use crate::graph::operator::{Operator, TensorId};
+use crate::graph::operator::Operator;
 
 use super::groups::merges;
 
@@ -25,9 +25,8 @@ pub(super) fn runs(list: &[Operator]) -> Vec<Vec<usize>> {
 /// True if an operator is merged with those before it.
 fn joins(group: &[Operator], next: &Operator) -> bool {
     let passes = |op: &Operator| !op.awaited && op.stream().is_some_and(|stream| merges(stream.class));
-    let knows = |op: &Operator, tensor: &TensorId| op.writes.contains(tensor) || op.reads.contains(tensor);
     group.iter().all(passes)
         && passes(next)
         && group.iter().all(|op| op.phase == next.phase)
-        && next.reads.iter().any(|tensor| group.iter().any(|op| knows(op, tensor)))
+        && next.reads.iter().any(|&tensor| group.iter().any(|op| op.knows(tensor)))
 }
