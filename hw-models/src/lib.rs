@@ -32,6 +32,7 @@ pub mod kernels;
 pub mod machine;
 pub mod power;
 pub mod provenance;
+pub mod reads;
 pub mod search;
 pub mod settings;
 pub mod storage;

@@ -6,7 +6,8 @@ use serde::Serialize;
 use super::Calibrated;
 use hw_models::kernels::{
     AttentionParameters, CORRECTIONS_HEADER, ConvolutionParameters, DeviceKernels, GemmParameters,
-    GroupedParameters, KernelClass, KernelError, KernelModel, Pass, PassParameters, StreamParameters,
+    GraphParameters, GroupedParameters, KernelClass, KernelError, KernelModel, Pass, PassParameters,
+    StreamParameters,
 };
 use hw_models::provenance::Provenance;
 
@@ -24,6 +25,8 @@ pub enum Constants {
     Attention(PassParameters),
     /// Passes over memory of a class.
     Stream(StreamParameters),
+    /// Kernels over edges and typed rows of graphs.
+    Graph(GraphParameters),
 }
 
 impl Constants {
@@ -41,6 +44,7 @@ impl Constants {
             KernelClass::Attention(Pass::Forward) => Self::Attention(parameters.attention.forward.clone()),
             KernelClass::Attention(Pass::Backward) => Self::Attention(parameters.attention.backward.clone()),
             KernelClass::Stream(class) => Self::Stream(parameters.stream(class)?.clone()),
+            KernelClass::Segments(_) | KernelClass::Traversal => Self::Graph(parameters.graph.clone()),
         })
     }
 }
@@ -86,6 +90,8 @@ pub(super) fn replacing(
             let found = StreamParameters { start_us, provenance, ..found.stream(class)?.clone() };
             kernels.stream.insert(class, found);
         }
+        // No table of kernels has them; a generation has one set.
+        KernelClass::Segments(_) | KernelClass::Traversal => {}
     }
     Ok(kernels)
 }

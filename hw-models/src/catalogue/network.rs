@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use crate::provenance::Sources;
+use crate::reads::LinkReads;
 
 /// What a link is made of; what share of a step is spent on which kind is reported by these words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -38,6 +39,8 @@ pub struct LinkClass {
     pub latency_us: f64,
     /// What copies between a device and host memory get of it (GB/s); absent: what other transfers get.
     pub copies: Option<CopyRates>,
+    /// Reads of host memory by threads of a GPU. `None`: an estimate by what its wires carry.
+    pub reads: Option<LinkReads>,
     /// Class of the catalogue that a scenario describes it as like.
     #[serde(skip)]
     pub like: Option<String>,
@@ -91,6 +94,14 @@ impl LinkClass {
         let effective = OneWay { alone: self.effective_gb_per_s, against: self.effective_gb_per_s };
         let rates = self.copies.unwrap_or(CopyRates { to_device: effective, from_device: effective });
         rates.times(1e9 * self.unit.units(lanes))
+    }
+
+    /// Reads of host memory by threads of a GPU over a number of lanes. `None`: it is no link to
+    /// the host.
+    pub fn read(&self, lanes: u32) -> Option<LinkReads> {
+        let estimate = || LinkReads::estimated(self.nominal_gb_per_s, self.effective_gb_per_s);
+        let reads = self.reads.or_else(|| (self.kind == LinkKind::Pcie).then(estimate))?;
+        Some(reads.times(self.unit.units(lanes)))
     }
 
     /// What the wires of so many lanes carry after line coding, in one direction (byte/s).

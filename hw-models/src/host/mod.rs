@@ -30,6 +30,8 @@ pub struct HostCosts {
     pub dispatch: IndexMap<OpClass, Cost>,
     /// Launch of one kernel, asynchronous.
     pub launch: Cost,
+    /// Neighbour that a thread draws from a list and numbers.
+    pub neighbour: Cost,
     /// Between two kernels of a stream, on the device.
     pub gap_in_stream: Cost,
     /// Between two kernels of a graph, on the device.

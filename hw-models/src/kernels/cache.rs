@@ -11,6 +11,15 @@
 
 use super::{KernelModel, Stream};
 
+/// Bytes of rows read by index, by origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Indexed {
+    /// From memory.
+    pub(super) memory: u64,
+    /// From the second-level cache.
+    pub(super) cache: u64,
+}
+
 impl KernelModel {
     /// Of `bytes` that are used again after `distance` bytes of anything, themselves included, those that still lie in the
     /// cache.
@@ -26,6 +35,16 @@ impl KernelModel {
     pub fn repeated(&self, shape: &Stream) -> Stream {
         let touched = shape.bytes_read.saturating_add(shape.bytes_written);
         Stream { bytes_cached: self.cached(touched, touched), ..*shape }
+    }
+
+    /// Origins of rows that are read by index at random: each row of their table comes from memory
+    /// once, and comes again where the cache holds only a share of the table.
+    pub(super) fn indexed(&self, read: u64, table: u64) -> Indexed {
+        let table = table.min(read);
+        let share = self.parameters.cache.lost * self.facts.l2_bytes / table.max(1) as f64;
+        let missed = (read - table) as f64 * (1.0 - share).max(0.0);
+        let memory = table.saturating_add(missed as u64);
+        Indexed { memory, cache: read - memory.min(read) }
     }
 
     /// Time of `bytes` out of the cache for so many SMs (s).

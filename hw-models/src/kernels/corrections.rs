@@ -155,9 +155,17 @@ impl KernelClass {
     /// The class of a name as [`Display`](std::fmt::Display) writes it.
     pub fn named(name: &str) -> Option<Self> {
         let all = Dtype::ALL.into_iter().flat_map(|dtype| {
-            [Self::Gemm(dtype), Self::Batched(dtype), Self::Grouped(dtype), Self::Convolution(dtype)]
+            [
+                Self::Gemm(dtype),
+                Self::Batched(dtype),
+                Self::Grouped(dtype),
+                Self::Convolution(dtype),
+                Self::Segments(dtype),
+            ]
         });
         let passes = [Pass::Forward, Pass::Backward].map(Self::Attention);
-        all.chain(passes).chain(StreamClass::ALL.map(Self::Stream)).find(|class| class.to_string() == name)
+        let streams = StreamClass::ALL.map(Self::Stream);
+        let mut all = all.chain(passes).chain(streams).chain([Self::Traversal]);
+        all.find(|class| class.to_string() == name)
     }
 }

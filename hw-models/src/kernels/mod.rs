@@ -1,9 +1,11 @@
 //! How long a GPU kernel takes alone, and how that depends on the SMs it has.
 //!
-//! Five shapes cover what a training step runs: a matrix product ([`Gemm`]), a grouped one ([`GroupedGemm`]), a convolution
-//! ([`Convolution`]), flash attention ([`Attention`]) and a pass over memory ([`Stream`]). Attention with materialised scores is two batched products and the streams between
-//! them. All follow the roofline (Williams, Waterman and Patterson, CACM 2009) with a compute side that is quantised in
-//! tiles and waves:
+//! Seven shapes cover what a training step runs: a matrix product ([`Gemm`]), a grouped one
+//! ([`GroupedGemm`]), a convolution ([`Convolution`]), flash attention ([`Attention`]), a pass over
+//! memory ([`Stream`]), and of graphs typed products ([`Segments`]) and walks over edges
+//! ([`Traversal`]). Attention with materialised scores is two batched products and the streams
+//! between them. All follow the roofline (Williams, Waterman and Patterson, CACM 2009) with a
+//! compute side that is quantised in tiles and waves:
 //!
 //! ```text
 //! time(SMs) = start + max(compute(SMs), bytes / (achieved fraction x HBM bandwidth))
@@ -26,9 +28,11 @@ mod occupancy;
 mod parameters;
 mod place;
 mod rows;
+mod segments;
 mod spread;
 mod stream;
 pub mod tile;
+mod traversal;
 mod words;
 
 use std::collections::BTreeMap;
@@ -51,12 +55,14 @@ pub use libraries::{Flash, Libraries, Speedup};
 pub use occupancy::{BlockResources, Limit, Occupancy};
 pub use parameters::{
     AttentionParameters, CacheParameters, ConvolutionParameters, DeviceKernels, GemmParameters,
-    GroupedParameters, KernelCatalogue, KernelParameters, PassParameters, StreamParameters,
+    GraphParameters, GroupedParameters, KernelCatalogue, KernelParameters, PassParameters, StreamParameters,
 };
 pub use place::{Place, Shape};
 pub use rows::SpeedRow;
+pub use segments::Segments;
 pub use spread::{SPREADS, SPREADS_HEADER, Spread, Spreads};
 pub use stream::{Stream, StreamClass};
+pub use traversal::{Traversal, Walk};
 
 /// The catalogue of kernel parameters, `hw-models/catalogue/kernels.yaml`.
 pub const KERNELS: &str = include_str!("../../catalogue/kernels.yaml");
@@ -141,6 +147,10 @@ pub enum KernelClass {
     Attention(Pass),
     /// Pass over memory.
     Stream(StreamClass),
+    /// Products of rows with one weight for each segment, of a type.
+    Segments(Dtype),
+    /// Walk over edges of a graph.
+    Traversal,
 }
 
 /// A kernel, or a row of constants, that has no time, in a sentence.
@@ -214,6 +224,7 @@ impl KernelModel {
             KernelClass::Convolution(dtype) => &self.parameters.convolution(dtype)?.provenance,
             KernelClass::Attention(_) => &self.parameters.attention.provenance,
             KernelClass::Stream(class) => &self.parameters.stream(class)?.provenance,
+            KernelClass::Segments(_) | KernelClass::Traversal => &self.parameters.graph.provenance,
         })
     }
 
@@ -238,11 +249,18 @@ impl KernelModel {
             KernelClass::Gemm(dtype)
             | KernelClass::Batched(dtype)
             | KernelClass::Grouped(dtype)
+            | KernelClass::Segments(dtype)
             | KernelClass::Convolution(dtype) => self.peak(dtype)?,
             KernelClass::Attention(_) => self.peak(Dtype::Bf16).or_else(|_| self.peak(Dtype::Fp16))?,
-            KernelClass::Stream(_) => return Ok(Time::ZERO),
+            KernelClass::Stream(_) | KernelClass::Traversal => return Ok(Time::ZERO),
         };
         Ok(picoseconds(cost.flops / peak))
+    }
+
+    /// Time in which a number of SMs adds elements by atomics (s).
+    fn atomic_seconds(&self, elements: u64, sms: u32) -> f64 {
+        let of_sm = self.parameters.graph.atomics_per_clock * self.facts.clock_hz;
+        elements as f64 / (of_sm * f64::from(sms))
     }
 
     /// What a streaming kernel of a class reaches with `sms` SMs (bytes/s): fewer than
@@ -305,6 +323,8 @@ impl std::fmt::Display for KernelClass {
             Self::Convolution(dtype) => write!(f, "convolution-{dtype}"),
             Self::Attention(pass) => write!(f, "attention-{pass}"),
             Self::Stream(class) => class.fmt(f),
+            Self::Segments(dtype) => write!(f, "segments-{dtype}"),
+            Self::Traversal => f.write_str("traversal"),
         }
     }
 }

@@ -52,6 +52,8 @@ pub struct KernelParameters {
     pub attention: AttentionParameters,
     /// Passes over memory by class.
     pub stream: IndexMap<StreamClass, StreamParameters>,
+    /// Kernels over edges and typed rows of graphs.
+    pub graph: GraphParameters,
     /// Kernels from parts. `None`: none of the generation was measured.
     #[serde(default)]
     pub tile: Option<TileParameters>,
@@ -230,6 +232,37 @@ pub struct StreamParameters {
     /// Elements that an SM finds by index in a clock, where the class looks elements up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_clock: Option<f64>,
+    /// Where they are from.
+    pub provenance: Provenance,
+}
+
+/// Parameters of kernels over edges and typed rows of graphs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphParameters {
+    /// Ramp-up and drain of a kernel (us): the shortest that there is.
+    pub start_us: f64,
+    /// Fraction of peak of products of segments.
+    pub products: f64,
+    /// Time from a row to the next of the longest segment, in the block that sums its gradient
+    /// (ns).
+    pub walked_row_ns: f64,
+    /// Share of the shorter of memory and walks that the longer does not hide.
+    pub serial: f64,
+    /// Life of a thread block of few edges: pointers, index and row, each awaited (us).
+    pub block_us: f64,
+    /// Time from an edge to the next of a destination that a block sums, out of memory (ns).
+    pub edge_ns: f64,
+    /// Bytes of a row that such a block takes in a nanosecond beyond that.
+    pub bytes_per_ns: f64,
+    /// Read of memory that a thread awaits before the next (ns).
+    pub read_ns: f64,
+    /// Latency of the second-level cache over that of memory.
+    pub cached: f64,
+    /// Elements that an SM adds by atomics in a clock.
+    pub atomics_per_clock: f64,
+    /// Time from an addition to the next to the same row (ns).
+    pub conflict_ns: f64,
     /// Where they are from.
     pub provenance: Provenance,
 }

@@ -7,6 +7,7 @@ use sim_core::time::Time;
 
 use crate::catalogue::{CopyRates, Gpu, LinkKind, Ssd};
 use crate::provenance::Provenance;
+use crate::reads::LinkReads;
 
 use super::part::{Constant, PartKind};
 use super::route::RouteKind;
@@ -38,6 +39,7 @@ pub(super) struct Wire {
     pub half_duplex: bool,
     /// (byte/s)
     pub copies: Option<CopyRates>,
+    pub reads: Option<LinkReads>,
     pub provenance: Provenance,
 }
 

@@ -334,6 +334,7 @@ impl Machine {
                 latency: wire.latency,
                 half_duplex: wire.half_duplex,
                 copies: wire.copies,
+                reads: wire.reads,
                 provenance: &wire.provenance,
             }
         } else {
@@ -342,6 +343,7 @@ impl Machine {
         let slowed = self.slowed(id, link.half_duplex);
         link.bytes_per_s *= slowed;
         link.copies = link.copies.map(|rates| rates.times(slowed));
+        link.reads = link.reads.map(|reads| reads.times(slowed));
         link
     }
 
@@ -440,7 +442,7 @@ impl Machine {
         let [from, to] = if hop.is_multiple_of(2) { ends } else { [ends[1], ends[0]] };
         let [nominal_bytes_per_s, bytes_per_s] = rates;
         let kind = LinkKind::Network;
-        let (half_duplex, copies, nvlinks) = (false, None, 0);
+        let (half_duplex, copies, reads, nvlinks) = (false, None, None, 0);
         Link {
             from,
             to,
@@ -451,6 +453,7 @@ impl Machine {
             latency,
             half_duplex,
             copies,
+            reads,
             provenance,
         }
     }

@@ -6,6 +6,7 @@ use sim_core::time::Time;
 
 use crate::catalogue::{CopyRates, LinkKind};
 use crate::provenance::Provenance;
+use crate::reads::LinkReads;
 
 /// A part, by its number: the parts of node 0, of node 1, ..., then the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,6 +92,8 @@ pub struct Link<'a> {
     pub half_duplex: bool,
     /// What copies between a device and host memory get of it (byte/s), after `degrade`; none: what other transfers get.
     pub copies: Option<CopyRates>,
+    /// Reads of host memory by threads of a GPU, after `degrade`. `None`: it is no link of PCIe.
+    pub reads: Option<LinkReads>,
     /// Where `bytes_per_s` comes from.
     pub provenance: &'a Provenance,
 }

@@ -202,6 +202,7 @@ impl<'a> Wiring<'a> {
             latency: Time(0),
             half_duplex: true,
             copies: None,
+            reads: None,
             provenance: provenance.clone(),
         });
     }
@@ -217,6 +218,11 @@ impl<'a> Wiring<'a> {
             self.check(name, "copies.alone", way.alone / 1e9);
             self.check(name, "copies.against", way.against / 1e9);
         }
+        if let Some(reads) = class.read(lanes.lanes) {
+            self.check(name, "reads.in_flight", reads.in_flight);
+            self.check(name, "reads.round_trip_us", reads.round_trip_us);
+            self.check(name, "reads.payload_gb_per_s", reads.payload_gb_per_s);
+        }
         self.rests_on(
             name,
             &class.sources,
@@ -231,6 +237,7 @@ impl<'a> Wiring<'a> {
             latency: microseconds(class.latency_us),
             half_duplex: false,
             copies: lanes.copies(),
+            reads: class.read(lanes.lanes),
             provenance: class.sources.of("effective_gb_per_s").clone(),
         };
         for (direction, end) in [a, b].into_iter().enumerate() {
@@ -245,6 +252,7 @@ impl<'a> Wiring<'a> {
                 }
                 wire.kind = LinkKind::SsdLink;
                 wire.copies = None;
+                wire.reads = None;
                 wire.provenance = ssd.sources.of("read_gb_per_s").clone();
             }
         }
@@ -284,6 +292,7 @@ impl<'a> Wiring<'a> {
             latency: microseconds(entry.latency_us),
             half_duplex: false,
             copies: None,
+            reads: None,
             provenance: entry.sources.of("effective_gb_per_s").clone(),
         });
     }

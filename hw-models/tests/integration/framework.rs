@@ -16,6 +16,7 @@ fn host(origin: &str) -> HostCosts {
     let text = format!(
         "dispatch: {{ matrix-product: {{ us: 20.0, provenance: &p {{ origin: {origin}, source: made up, confidence: low }} }} }}
 launch: {{ us: 2.0, provenance: *p }}
+neighbour: {{ us: 0.0, provenance: *p }}
 gap_in_stream: {{ us: 0.0, provenance: *p }}
 gap_in_graph: {{ us: 0.0, provenance: *p }}
 graph_launch: {{ us: 0.0, provenance: *p }}

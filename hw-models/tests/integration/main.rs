@@ -13,5 +13,6 @@ mod kernels;
 mod machine;
 mod machine_groups;
 mod machine_set;
+mod reads;
 mod storage;
 mod table;

@@ -131,7 +131,7 @@ fn goals(device: &str, class: KernelClass) -> (f64, f64) {
         // Kernel choice jumps.
         KernelClass::Gemm(_) | KernelClass::Batched(_) if device.starts_with("b200") => (0.08, 0.35),
         KernelClass::Gemm(_) | KernelClass::Batched(_) | KernelClass::Grouped(_) => (0.05, 0.20),
-        KernelClass::Stream(_) => (0.05, f64::INFINITY),
+        KernelClass::Stream(_) | KernelClass::Segments(_) | KernelClass::Traversal => (0.05, f64::INFINITY),
         KernelClass::Attention(_) => (0.08, f64::INFINITY),
         KernelClass::Convolution(_) => (0.15, f64::INFINITY),
     }

@@ -10,6 +10,7 @@ mod overlay;
 mod products;
 #[cfg(feature = "devices")]
 mod python;
+mod reads;
 mod tiles;
 #[cfg(feature = "devices")]
 mod torch;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{Catalogue, LinkClass, LinkKind, LinkUnit, Pcie};
 use crate::provenance::Sources;
+use crate::reads::LinkReads;
 use crate::settings::{Count, Duration, Rate};
 
 use super::super::set::gb_per_s;
@@ -32,6 +33,23 @@ pub struct LinkSettings {
     pub rate: Option<Rate>,
     /// Time to cross one link.
     pub latency: Option<Duration>,
+    /// Reads of host memory by threads of a GPU, which those of `like` follow with its rate when
+    /// absent.
+    pub reads: Option<ReadSettings>,
+}
+
+/// Reads of host memory by threads of a GPU over 16 lanes: two ceilings, requests in flight over a
+/// round trip, and payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReadSettings {
+    /// Requests in flight.
+    #[schemars(extend("examples" = [768]))]
+    pub in_flight: Option<Count<1, 65_536>>,
+    /// Round trip of a request without payload.
+    pub round_trip: Option<Duration>,
+    /// Payload.
+    pub payload: Option<Rate>,
 }
 
 /// Kinds of links inside a node.
@@ -95,7 +113,9 @@ impl Description for LinkSettings {
     fn read(&self, _: &Catalogue, reading: &mut Reading<'_>, like: Option<&LinkClass>) -> Option<LinkClass> {
         let nominal = reading.positive("nominal", self.nominal.map(gb_per_s));
         let rate = reading.positive("rate", self.rate.map(gb_per_s));
-        let latency = self.latency.map(|latency| latency.picoseconds() as f64 / 1e6);
+        let latency = self.latency.map(microseconds);
+        let payload = self.reads.and_then(|reads| reads.payload);
+        let payload = reading.positive("reads", payload.map(gb_per_s));
         if let (Some(kind), Some(like)) = (self.kind.map(ClassKind::kind), like)
             && kind != like.kind
         {
@@ -117,6 +137,18 @@ impl Description for LinkSettings {
         }
         let kind = self.kind.map(ClassKind::kind).or(like.map(|like| like.kind));
         let (kind, (nominal_gb_per_s, effective_gb_per_s)) = kind.zip(rates)?;
+        let followed =
+            like.and_then(|like| Some(like.reads?.times(effective_gb_per_s / like.effective_gb_per_s)));
+        let reads = self.reads.map_or(followed, |given| {
+            let known =
+                followed.unwrap_or_else(|| LinkReads::estimated(nominal_gb_per_s, effective_gb_per_s));
+            Some(LinkReads {
+                in_flight: given.in_flight.map_or(known.in_flight, |count| count.get() as f64),
+                round_trip_us: given.round_trip.map_or(known.round_trip_us, microseconds),
+                payload_gb_per_s: payload.unwrap_or(known.payload_gb_per_s),
+                ..known
+            })
+        });
         Some(LinkClass {
             kind,
             unit: if kind == LinkKind::Pcie { LinkUnit::SixteenLanes } else { LinkUnit::One },
@@ -125,6 +157,7 @@ impl Description for LinkSettings {
             latency_us: latency.or(like.map(|like| like.latency_us)).unwrap_or_default(),
             copies: like
                 .and_then(|like| Some(like.copies?.times(effective_gb_per_s / like.effective_gb_per_s))),
+            reads,
             like: self.like.clone(),
             sources: Sources::described(self.like().unwrap_or_default(), self.given()),
         })
@@ -143,13 +176,18 @@ impl Description for LinkSettings {
 
 impl LinkSettings {
     /// Constants of the catalogue, and which of them are given.
-    fn given(&self) -> [(&'static str, bool); 3] {
+    fn given(&self) -> [(&'static str, bool); 4] {
         [
             ("nominal_gb_per_s", self.nominal.is_some()),
             ("effective_gb_per_s", self.rate.is_some()),
             ("latency_us", self.latency.is_some()),
+            ("reads", self.reads.is_some()),
         ]
     }
+}
+
+fn microseconds(duration: Duration) -> f64 {
+    duration.picoseconds() as f64 / 1e6
 }
 
 impl ClassKind {

@@ -1,6 +1,7 @@
 //! Kernel times: quantisation shows where it does on hardware, what is missing is named, no shape breaks the model.
 
 mod fused;
+mod graphs;
 mod held;
 mod occupancy;
 mod tiles;
