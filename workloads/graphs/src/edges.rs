@@ -1,0 +1,123 @@
+//! A graph as a list of edges, and the sampler that draws from it: plain and slow, for tests and
+//! small graphs. [`sampling`](crate::sampling) has what it gives on average.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand::seq::index;
+use rand_chacha::ChaCha8Rng;
+
+use crate::degrees::Degrees;
+use crate::graph::{Graph, NodeType, Relation};
+
+/// Edges of a homogeneous graph.
+#[derive(Clone, Debug)]
+pub struct Edges {
+    /// Sources of the edges into each node.
+    neighbours: Vec<Vec<u32>>,
+    symmetric: bool,
+}
+
+/// Mini-batch that was drawn.
+#[derive(Clone, Debug)]
+pub struct Drawn {
+    /// Hops, from the seeds outward.
+    pub hops: Vec<DrawnHop>,
+    /// Nodes whose rows are read, ascending.
+    pub rows: Vec<u32>,
+}
+
+/// Hop of a mini-batch that was drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrawnHop {
+    /// Nodes that gather.
+    pub destinations: u64,
+    /// Distinct nodes that are gathered from, destinations included.
+    pub sources: u64,
+    /// Sampled edges.
+    pub edges: u64,
+}
+
+impl Edges {
+    /// Edges from the first to the second node of each pair.
+    ///
+    /// # Panics
+    /// If a node is not below `nodes`.
+    pub fn new(nodes: u32, pairs: &[(u32, u32)]) -> Self {
+        let mut neighbours = vec![Vec::new(); nodes as usize];
+        for &(source, destination) in pairs {
+            assert!(source < nodes, "node {source} of {nodes}");
+            neighbours[destination as usize].push(source);
+        }
+        Self { neighbours, symmetric: false }
+    }
+
+    /// Edges between both nodes of each pair.
+    ///
+    /// # Panics
+    /// If a node is not below `nodes`.
+    pub fn both_ways(nodes: u32, pairs: &[(u32, u32)]) -> Self {
+        let reversed = pairs.iter().map(|&(source, destination)| (destination, source));
+        let pairs: Vec<_> = pairs.iter().copied().chain(reversed).collect();
+        Self { symmetric: true, ..Self::new(nodes, &pairs) }
+    }
+
+    /// The statistics of this graph.
+    pub fn graph(&self) -> Graph {
+        let mut out = vec![0_u64; self.neighbours.len()];
+        self.neighbours.iter().flatten().for_each(|&source| out[source as usize] += 1);
+        let histogram = |degrees: &mut dyn Iterator<Item = u64>| {
+            let mut counts = BTreeMap::new();
+            degrees.for_each(|degree| *counts.entry(degree).or_insert(0) += 1);
+            Degrees::exact(counts)
+        };
+        let in_degrees = histogram(&mut self.neighbours.iter().map(|of| of.len() as u64));
+        let out_degrees = histogram(&mut out.into_iter());
+        let relation = Relation {
+            name: "edge".to_owned(),
+            source: 0,
+            destination: 0,
+            edges: in_degrees.edges(),
+            sources: out_degrees.connected(),
+            destinations: in_degrees.connected(),
+            in_degrees,
+            out_degrees,
+            symmetric: self.symmetric,
+        };
+        Graph {
+            name: "edges".to_owned(),
+            node_types: vec![NodeType { name: "node".to_owned(), nodes: self.neighbours.len() as u64 }],
+            relations: vec![relation],
+            training_nodes: None,
+            feature_width: None,
+            reach: None,
+            isolated: None,
+        }
+    }
+
+    /// Draws a mini-batch: `fan_out` neighbours without replacement of each node reached, hop by
+    /// hop from the seeds outward.
+    pub fn sample(&self, seeds: &[u32], fan_out: &[u64], random: &mut ChaCha8Rng) -> Drawn {
+        let mut reached: BTreeSet<u32> = seeds.iter().copied().collect();
+        let mut hop = |&fan_out: &u64| {
+            let destinations: Vec<u32> = reached.iter().copied().collect();
+            let mut edges = 0;
+            for node in &destinations {
+                let of = &self.neighbours[*node as usize];
+                let drawn = of.len().min(fan_out as usize);
+                edges += drawn as u64;
+                reached.extend(index::sample(random, of.len(), drawn).iter().map(|at| of[at]));
+            }
+            DrawnHop { destinations: destinations.len() as u64, sources: reached.len() as u64, edges }
+        };
+        let hops = fan_out.iter().map(&mut hop).collect();
+        Drawn { hops, rows: reached.into_iter().collect() }
+    }
+
+    /// Nodes that have an edge, in or out.
+    pub fn connected(&self) -> Vec<u32> {
+        let mut connected: BTreeSet<u32> = self.neighbours.iter().flatten().copied().collect();
+        let into = self.neighbours.iter().enumerate().filter(|(_, of)| !of.is_empty());
+        connected.extend(into.map(|(node, _)| node as u32));
+        connected.into_iter().collect()
+    }
+}

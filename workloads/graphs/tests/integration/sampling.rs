@@ -1,0 +1,130 @@
+//! Expected mini-batches against drawn ones, and against published rows.
+
+use graphs::edges::{DrawnHop, Edges};
+use graphs::sampling::{Batch, Hop, expected};
+use graphs::{Graph, GraphSource};
+use proptest::prelude::*;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// A random graph: stubs in and out of each node, joined at random.
+fn random(degrees: &[(u32, u32)], symmetric: bool, random: &mut ChaCha8Rng) -> Edges {
+    let nodes = degrees.len() as u32;
+    let stubs = |of: fn(&(u32, u32)) -> u32| -> Vec<u32> {
+        degrees.iter().zip(0..).flat_map(|(pair, node)| vec![node; of(pair) as usize]).collect()
+    };
+    let mut into = stubs(|pair| pair.0);
+    into.shuffle(random);
+    if symmetric {
+        let pairs: Vec<_> = into.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+        return Edges::both_ways(nodes, &pairs);
+    }
+    let out = stubs(|pair| pair.1);
+    let pairs: Vec<_> = out.into_iter().zip(into).collect();
+    Edges::new(nodes, &pairs)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Mean of draws, within three standard errors and what correlations of a finite graph add.
+    #[test]
+    fn as_drawn(
+        seed in 0_u64..1000, symmetric: bool, tail in 1.3_f64..3.0,
+        fan_out in prop::collection::vec(1_u64..12, 1..4), share in 20_usize..200,
+    ) {
+        const DRAWS: usize = 40;
+        let mut dice = ChaCha8Rng::seed_from_u64(seed);
+        let pareto = |dice: &mut ChaCha8Rng| {
+            (dice.random::<f64>().powf(-1.0 / tail).mul_add(2.0, -2.0)).min(300.0) as u32
+        };
+        let degrees: Vec<(u32, u32)> = (0..6000).map(|_| (pareto(&mut dice), pareto(&mut dice))).collect();
+        let edges = random(&degrees, symmetric, &mut dice);
+        let (graph, mut nodes) = (edges.graph(), edges.connected());
+        let seeds = nodes.len() / share;
+        let batch = Batch { seeds: seeds as u64, seed_type: 0, fan_out: &fan_out };
+        let found = expected(&graph, batch);
+        let draws: Vec<Vec<DrawnHop>> = (0..DRAWS).map(|_| {
+            nodes.shuffle(&mut dice);
+            edges.sample(&nodes[..seeds], &fan_out, &mut dice).hops
+        }).collect();
+        for (hop, found) in found.iter().enumerate() {
+            for (name, of, found) in [
+                ("sources", (|drawn: &DrawnHop| drawn.sources) as fn(&DrawnHop) -> u64, found.rows()),
+                ("edges", |drawn| drawn.edges, found.sampled()),
+                ("destinations", |drawn| drawn.destinations, found.destinations[0]),
+            ] {
+                let drawn: Vec<f64> = draws.iter().map(|hops| of(&hops[hop]) as f64).collect();
+                let mean = drawn.iter().sum::<f64>() / DRAWS as f64;
+                let variance = drawn.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (DRAWS - 1) as f64;
+                prop_assert!((found - mean).abs() <= 3.0 * variance.sqrt().max(1.0),
+                    "{name} of hop {hop}: {found} for {mean} +- {}, {batch:?} {symmetric}", variance.sqrt());
+            }
+        }
+    }
+
+    #[test]
+    fn bounded_and_monotone(
+        name in prop::sample::select(vec!["reddit", "twitter", "papers100M", "aifb", "mag", "fb15k-237", "acm"]),
+        seeds in 1_u64..20_000, fan_out in prop::collection::vec(1_u64..40, 1..4), at in 0_usize..4,
+    ) {
+        let graph = preset(name);
+        let of = |fan_out: &[u64]| expected(&graph, Batch { seeds, seed_type: 0, fan_out });
+        let hops = of(&fan_out);
+        let mut draws = seeds as f64;
+        for hop in &hops {
+            draws += hop.sampled();
+            prop_assert!(hop.rows() <= draws * (1.0 + 1e-9) && hop.rows() <= graph.nodes() as f64 * (1.0 + 1e-9));
+            for (sources, of) in hop.sources.iter().zip(&graph.node_types) {
+                prop_assert!(*sources >= 0.0 && *sources <= of.nodes as f64 * (1.0 + 1e-9));
+            }
+            prop_assert!(hop.rows() >= hop.destinations.iter().sum::<f64>() * (1.0 - 1e-9));
+        }
+        let mut wider = fan_out.clone();
+        let at = at % wider.len();
+        wider[at] += 1;
+        let rows = |hops: &[Hop]| hops[hops.len() - 1].rows();
+        prop_assert!(rows(&of(&wider)) >= rows(&hops) * (1.0 - 1e-9));
+    }
+}
+
+fn preset(name: &str) -> Graph {
+    GraphSource::Preset(name.to_owned()).graph().expect("a preset")
+}
+
+fn rows(name: &str, seeds: u64, fan_out: &[u64]) -> f64 {
+    expected(&preset(name), Batch { seeds, seed_type: 0, fan_out }).last().expect("a hop").rows()
+}
+
+/// Fitted rows come out; what rests on them is as far off as `foretrain validate` says.
+#[test]
+fn published_rows() {
+    let off = |found: f64, published: f64| (found / published - 1.0).abs();
+    assert!(off(rows("papers100M", 8000, &[15, 10, 5]), 568_303.0) < 0.005);
+    assert!(off(rows("papers100M-both-ways", 1024, &[10, 10, 10]), 665_240.0) < 0.1);
+    assert!(off(rows("reddit", 1000, &[25, 10]), 124_000.0) < 0.1, "derived, nothing is fitted to it");
+}
+
+/// A hop of each relation, with the chain of node types that it makes.
+#[test]
+fn relations_lead_to_their_sources() {
+    let acm = preset("acm");
+    let subject = acm.node_types.iter().position(|of| of.name == "subject").expect("a type");
+    let hops = expected(&acm, Batch { seeds: 10, seed_type: subject, fan_out: &[4, 1000] });
+    let has = acm.relations.iter().position(|of| of.name == "is-about").expect("a relation");
+    // Ten subjects draw from papers alone, four each but where they have fewer.
+    assert!((hops[0].sampled() - hops[0].edges[has]).abs() < 1e-9);
+    assert!(hops[0].edges[has] <= 40.0 && hops[0].edges[has] > 30.0, "{hops:?}");
+    assert_eq!(hops[0].sources[0], 0.0, "authors are two hops away");
+    assert!(hops[1].sources[0] > 0.0 && hops[1].sources[subject] > 10.0);
+}
+
+/// A histogram of 111 million nodes takes 50 ms.
+#[test]
+fn expectations_are_fast() {
+    let graph = preset("papers100M");
+    let start = std::time::Instant::now();
+    expected(&graph, Batch { seeds: 8000, seed_type: 0, fan_out: &[15, 10, 5] });
+    assert!(start.elapsed().as_millis() < 50, "{:?}", start.elapsed());
+}
