@@ -92,6 +92,20 @@ pub enum OpCost {
         /// Most SMs it can use.
         sms: u32,
     },
+    /// A kernel that reads memory of the host over the link: a fixed time, then bytes at the speed
+    /// of the SMs it is given.
+    Read {
+        /// Passes first.
+        fixed: Time,
+        /// Bytes on the link.
+        bytes: u64,
+        /// Index into [`crate::site::RankSite::reads`].
+        way: u32,
+        /// Index into [`CostBook::speeds`].
+        speed: u32,
+        /// Most SMs it can use.
+        sms: u32,
+    },
     /// A copy between tiers of memory, over the way that the site knows between them.
     Transfer {
         /// Where it begins.
@@ -162,7 +176,8 @@ impl CostBook {
     pub fn alone(&self, op: &Op) -> Time {
         match self.of(op) {
             OpCost::Lasting(time) => *time,
-            &OpCost::Kernel { fixed, bytes, speed, sms } => {
+            &(OpCost::Kernel { fixed, bytes, speed, sms }
+            | OpCost::Read { fixed, bytes, speed, sms, .. }) => {
                 fixed.saturating_add(duration(bytes, self.speeds[speed as usize].cap(sms)))
             }
             &OpCost::Transfer { bytes, latency, cap, .. } => latency.saturating_add(duration(bytes, cap)),

@@ -4,6 +4,7 @@
 mod devices;
 mod evidence;
 mod geometry;
+mod rows;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -25,15 +26,14 @@ use sim_core::time::Time;
 use thiserror::Error;
 
 use crate::cost::{CollectivePhase, Message, OpCost};
-use crate::graph::operator::Stream;
-use crate::graph::operator::{Medium, TierCopy};
+use crate::graph::operator::{Medium, Stream, TierCopy, Traversal};
 use crate::host_update::HostRates;
 use crate::memo::Memo;
 use crate::model::reuse::Reuse;
 use crate::model::transformer::{Collective, CollectiveKind, Group, HostWork, HostWorkKind, Operator, Work};
 use crate::passes::fusion::Prices;
 use crate::plan::Launch;
-use crate::site::{ChannelSpec, Job, Kinds};
+use crate::site::{ChannelSpec, Job, Kinds, ReadSpec};
 
 use devices::{Device, DeviceKind};
 use geometry::{Geometry, Place};
@@ -158,6 +158,10 @@ pub(crate) struct CostModels<'a> {
     speeds: Vec<Vec<CapTable>>,
     known: BTreeMap<Speeds, u32>,
     pub(crate) channels: Vec<ChannelSpec>,
+    /// Reads of host memory, by what they ask for.
+    pub(crate) reads: Vec<ReadSpec>,
+    /// Time in which a thread of a host draws a neighbour.
+    neighbour: Time,
     geometry: Arc<Geometry>,
     /// Hops that collectives of a kind of group cross.
     hops: BTreeMap<(Group, Scope), Vec<Route>>,
@@ -219,6 +223,8 @@ impl<'a> CostModels<'a> {
             speeds: Vec::new(),
             known: BTreeMap::new(),
             channels: Vec::new(),
+            reads: Vec::new(),
+            neighbour: hardware.host.neighbour.time(),
             geometry,
             hops: BTreeMap::new(),
         })
@@ -237,6 +243,7 @@ impl<'a> CostModels<'a> {
         match operator.work {
             Work::Transfer(transfer) => return Ok(self.transfer(kind, transfer)),
             Work::Host(work) => return Ok(self.host(work)),
+            Work::Rows(work) => return self.rows(kind, work),
             _ => {}
         }
         let devices = self.gpus[kind].devices.iter();
@@ -423,7 +430,11 @@ fn alone(model: &KernelModel, work: &Work) -> Result<Option<KernelCost>, KernelE
         Work::Attention(attention) => model.attention(attention).map(Some),
         Work::Stream(stream) => model.stream(stream).map(Some),
         Work::Fused(fused) => model.fused(fused).map(Some),
-        Work::Collective(_) | Work::Transfer(_) | Work::Host(_) | Work::Opaque { .. } => Ok(None),
+        Work::Segments(segments) => model.segments(segments).map(Some),
+        Work::Traversal(traversal) => model.traversal(traversal).map(Some),
+        Work::Collective(_) | Work::Transfer(_) | Work::Host(_) | Work::Rows(_) | Work::Opaque { .. } => {
+            Ok(None)
+        }
     }
 }
 
@@ -431,11 +442,12 @@ fn alone(model: &KernelModel, work: &Work) -> Result<Option<KernelCost>, KernelE
 ///
 /// Products were timed on operands that lay there as far as they had room.
 fn found(model: &KernelModel, work: &Work, reused: &[Reuse]) -> Work {
+    let there = || reused.iter().map(|reuse| model.cached(reuse.bytes, reuse.distance)).sum::<u64>();
     match *work {
         Work::Stream(stream) => {
-            let there = reused.iter().map(|reuse| model.cached(reuse.bytes, reuse.distance)).sum::<u64>();
-            Work::Stream(Stream { bytes_cached: there.min(stream.bytes_read), ..stream })
+            Work::Stream(Stream { bytes_cached: there().min(stream.bytes_read), ..stream })
         }
+        Work::Traversal(walk) => Work::Traversal(Traversal { cached: there().min(walk.streamed), ..walk }),
         work => work,
     }
 }

@@ -60,6 +60,7 @@ pub mod cost;
 pub mod diagnostic;
 pub mod error;
 pub mod exchange;
+pub mod feed;
 pub mod graph;
 pub mod hardware;
 pub mod host_update;

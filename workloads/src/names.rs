@@ -45,6 +45,8 @@ pub mod kind {
     pub const OPTIMIZER: &str = "optimizer states";
     /// What operators need while they run.
     pub const WORKSPACE: &str = "workspace";
+    /// Features of nodes, caches of them, and batches of their rows.
+    pub const FEATURES: &str = "features";
     /// Buffers of communicators.
     pub const COMMUNICATION: &str = "communication buffers";
     /// What the driver, the framework and others keep.

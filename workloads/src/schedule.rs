@@ -136,6 +136,12 @@ pub enum LaneKind {
     ReadStates,
     /// Writes them, gradients, and parameters to drives.
     WriteStates,
+    /// Draws neighbours of the nodes of batches.
+    Sample,
+    /// Reads rows of features of batches.
+    GatherRows,
+    /// Copies them to the GPU.
+    CopyRows,
     /// Issues what the others execute.
     Host,
 }
@@ -158,6 +164,9 @@ impl LaneKind {
             Self::ReadParameters => "read parameters".to_owned(),
             Self::ReadStates => "read states".to_owned(),
             Self::WriteStates => "write states".to_owned(),
+            Self::Sample => "sample".to_owned(),
+            Self::GatherRows => "gather rows".to_owned(),
+            Self::CopyRows => "copy rows".to_owned(),
             Self::Host => "host".to_owned(),
         }
     }
@@ -276,6 +285,9 @@ pub enum Nth {
     MicroBatch,
     /// The one of the call's micro-batch in the step before; in the first step none is waited for.
     StepBefore,
+    /// The one of a number of micro-batches before the call's, be they of steps before; before the
+    /// first none is waited for.
+    Before(u32),
     /// The one so many before that of the call's number; 0 is its own.
     Number(u32),
 }

@@ -206,9 +206,10 @@ impl<'a> Replay<'a> {
                     Nth::MicroBatch => call.micro_batch + 1,
                     // This step is awaited by the next.
                     Nth::StepBefore => 0,
+                    Nth::Before(before) => (call.micro_batch + 1).saturating_sub(before),
                     Nth::Number(before) => (call.number + 1).saturating_sub(before),
                 };
-                if let Item::Await { signal, nth: Nth::StepBefore, .. } = item {
+                if let Item::Await { signal, nth: Nth::StepBefore | Nth::Before(_), .. } = item {
                     let state = &mut self.signals[signal.0 as usize];
                     state.awaited = state.awaited.max(call.micro_batch + 1);
                 }

@@ -6,8 +6,10 @@ use std::iter;
 
 pub use hw_models::kernels::{
     Attention, Convolution, ConvolutionAlgorithm, ConvolutionPass, Dtype, Epilogue, Fused, FusedAnchor, Gemm,
-    GroupedGemm, Layout, Pass, Stream, StreamClass,
+    GroupedGemm, Layout, Pass, Segments, Stream, StreamClass, Traversal, Walk,
 };
+
+pub use hw_models::reads::{Order, RowReads};
 
 use crate::graph::Phase;
 pub use crate::graph::math::Math;
@@ -46,7 +48,7 @@ pub struct Operator<Read = TensorId, Written = TensorId> {
     /// Whether the host waits for its result before it issues what follows.
     pub awaited: bool,
     /// Operators of an eager framework that it stands for: those merged into it, or one for each of
-    /// several small tensors.
+    /// several small tensors; 0: it is launched in the call of the one before.
     pub members: u32,
     /// Operators before it that change shapes alone, which a host issues and a compiler leaves out.
     pub views: u32,
@@ -92,12 +94,18 @@ pub enum Work {
     Stream(Stream),
     /// A product or a convolution with members behind it.
     Fused(Fused),
+    /// Products of rows with one weight for each segment of them.
+    Segments(Segments),
+    /// A walk over edges of a graph.
+    Traversal(Traversal),
     /// Communication within a group.
     Collective(Collective),
     /// A copy between tiers of memory.
     Transfer(TierCopy),
     /// Work of the host's processors.
     Host(HostWork),
+    /// Rows of a graph on their way to the GPU.
+    Rows(RowWork),
     /// What a chunk of a stage does in a phase, of which only a profile knows how long it takes.
     Opaque {
         /// The stage.
@@ -124,6 +132,57 @@ impl Operator {
         Self { name, phase, work, math, reads, writes, workspace, module, choice, awaited, members, views }
     }
 }
+
+/// Work on rows of a graph, its neighbours or their features, on their way to the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RowWork {
+    /// Threads of the host draw neighbours.
+    Sample {
+        /// Edges drawn.
+        edges: u64,
+        /// Threads.
+        threads: u32,
+    },
+    /// Threads of the host copy rows of a table into a buffer.
+    Copy {
+        /// Rows.
+        rows: u64,
+        /// Bytes of a row.
+        row_bytes: u64,
+        /// Order in which they are read.
+        order: Order,
+        /// Threads.
+        threads: u32,
+    },
+    /// Threads of the GPU read rows of a table in the memory of the host, over the link.
+    Read {
+        /// Where the rows are, and how they are read.
+        rows: RowReads,
+        /// Multiprocessors that the kernel may hold.
+        multiprocessors: u32,
+    },
+    /// The GPU reads pages of managed memory, which come when they are touched.
+    Fault {
+        /// Where the rows are.
+        rows: RowReads,
+        /// Bytes of the GPU's memory that pages may take.
+        room: u64,
+    },
+}
+
+impl RowWork {
+    /// Bytes of all rows.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::Sample { edges, .. } => edges * EDGE_BYTES,
+            Self::Copy { rows, row_bytes, .. } => rows * row_bytes,
+            Self::Read { rows, .. } | Self::Fault { rows, .. } => rows.rows * rows.row_bytes,
+        }
+    }
+}
+
+/// Bytes of the index of a neighbour.
+pub const EDGE_BYTES: u64 = 8;
 
 /// What the host beside a rank does with bytes of its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -239,11 +298,14 @@ impl Work {
             Self::Convolution(convolution) => convolution.flops(),
             Self::Grouped(grouped) => grouped.groups.flops(),
             Self::Attention(attention) => attention.flops(),
+            Self::Segments(segments) => segments.flops(),
             Self::Stream(_)
+            | Self::Traversal(_)
             | Self::Fused(_)
             | Self::Collective(_)
             | Self::Transfer(_)
             | Self::Host(_)
+            | Self::Rows(_)
             | Self::Opaque { .. } => 0.0,
         }
     }
@@ -257,9 +319,12 @@ impl Work {
             Self::Attention(attention) => attention.bytes(),
             Self::Stream(stream) => stream.bytes_read.saturating_add(stream.bytes_written),
             Self::Fused(fused) => fused.bytes(),
+            Self::Segments(segments) => segments.bytes(),
+            Self::Traversal(traversal) => traversal.bytes(),
             Self::Collective(collective) => collective.bytes,
             Self::Transfer(transfer) => transfer.bytes,
             Self::Host(work) => work.bytes,
+            Self::Rows(work) => work.bytes(),
             Self::Opaque { .. } => 0,
         }
     }
@@ -274,6 +339,7 @@ impl Work {
             Self::Convolution(convolution) if convolution.pass == ConvolutionPass::WeightGradient => {
                 Some(convolution.weights())
             }
+            Self::Segments(segments) if segments.layout == Layout::WeightGradient => Some(segments.weights()),
             _ => None,
         }
     }
@@ -288,6 +354,7 @@ impl Work {
             Self::Convolution(convolution) if convolution.pass != ConvolutionPass::WeightGradient => {
                 Some(convolution.weights())
             }
+            Self::Segments(segments) if segments.layout != Layout::WeightGradient => Some(segments.weights()),
             _ => None,
         }
     }

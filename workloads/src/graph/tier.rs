@@ -63,4 +63,6 @@ pub enum Role {
     Parameter,
     /// States of the optimizer.
     State,
+    /// Features of a batch.
+    Input,
 }

@@ -28,7 +28,7 @@ impl CostModels<'_> {
                 return Ok(account_of_transfer(transfer, gpu, hardware));
             }
             // What processors take rests on the host's memory, which nobody has measured.
-            Work::Host(_) => {
+            Work::Host(_) | Work::Rows(_) => {
                 let (communication, model) = (None, TimeModel::Host);
                 let (shape, between_nodes) = (0, false);
                 return Ok(Account { communication, model, shape, between_nodes, origin: Origin::Estimate });

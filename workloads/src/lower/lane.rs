@@ -157,6 +157,7 @@ impl<'a> LaneLowering<'a> {
                 let at_least = match nth {
                     Nth::MicroBatch => Affine::offset(1, 0),
                     Nth::StepBefore => Affine::offset(1 - self.schedule.micro_batches as i32, 0),
+                    Nth::Before(before) => Affine::offset(1 - before as i32, 0),
                     Nth::Number(before) => Affine::offset(1 - before as i32, 1),
                 };
                 ops.push(Op::Wait { counter: self.slot(Object::Signal(signal.0)), at_least, cause });
@@ -198,6 +199,15 @@ impl<'a> LaneLowering<'a> {
                 let (latency, cap) = (fixed, Rate::UNLIMITED);
                 let kernel = Activity { latency, work: bytes, cap, route, units, cause: own };
                 let activity = self.activity(kernel, task(0));
+                ops.push(Op::Run { activity });
+            }
+            &OpCost::Read { fixed, bytes, way, speed, sms } => {
+                let route = Some(self.slot(Object::Reads(way)));
+                let pool = self.slot(Object::Sms);
+                let units = Some(Units { pool, want: sms, priority: 1, table: CapTableId(speed) });
+                let (cap, cause) = (Rate::UNLIMITED, self.program.cause(cause::TRANSFER));
+                let read = Activity { latency: fixed, work: bytes, cap, route, units, cause };
+                let activity = self.activity(read, task(bytes));
                 ops.push(Op::Run { activity });
             }
             &OpCost::Transfer { from, to, bytes, latency, cap } => {

@@ -177,6 +177,9 @@ fn class(kind: LaneKind) -> u8 {
         LaneKind::ReadStates => 12,
         LaneKind::WriteStates => 13,
         LaneKind::ReadParameters => 14,
+        LaneKind::Sample => 15,
+        LaneKind::GatherRows => 16,
+        LaneKind::CopyRows => 17,
     }
 }
 

@@ -282,7 +282,8 @@ impl<'a> Kind<'a> {
             let bytes = |lower: u32| chain.hop(lower).map(|_| ranks.boundaries[chain.stage(lower) as usize]);
             [position.checked_sub(1).and_then(bytes), bytes(position)]
         };
-        let is_outside = |&&(of, _): &&(&str, u64)| [kind::COMMUNICATION, kind::RESERVED].contains(&of);
+        const OUTSIDE: [&str; 3] = [kind::COMMUNICATION, kind::RESERVED, kind::FEATURES];
+        let is_outside = |&&(of, _): &&(&str, u64)| OUTSIDE.contains(&of);
         let memory = &built.memory[stage as usize];
         let (lending, visits) = (Lending::of(moves, stage), &order.stages[stage as usize]);
         let is_alone = lending.trips.is_empty() && !ranks.need_run(built);

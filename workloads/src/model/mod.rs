@@ -7,6 +7,7 @@ pub mod hosted;
 pub(crate) mod laid;
 pub mod layered;
 pub(crate) mod names;
+pub mod network;
 pub mod profiled;
 pub mod reuse;
 pub mod transformer;

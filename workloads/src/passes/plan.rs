@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::chain::Chain;
 use crate::exchange::Exchange;
+use crate::feed::FeedLane;
 use crate::graph::OpGraph;
 use crate::graph::part::PartKind;
 use crate::host_update::HostUpdate;
@@ -29,6 +30,8 @@ pub struct Plan {
     pub exchanges: Vec<Exchange>,
     /// What hosts update.
     pub updates: Vec<HostUpdate>,
+    /// Lanes that make batches ahead of the first stage.
+    pub feed: Vec<FeedLane>,
     /// Memory of the stages.
     pub memory: Vec<StageMemory>,
     /// Memory of hosts for copies.

@@ -19,7 +19,7 @@ use super::{Brief, Built, PlanError};
 
 /// A plan of a graph to which nothing has been done; what it runs on is filled in when it is priced.
 pub(super) fn plan(chain: Chain, graph: OpGraph, layers: Vec<LayerOps>) -> Plan {
-    let (exchanges, updates, memory) = Default::default();
+    let (exchanges, updates, feed, memory) = Default::default();
     let (steps, cohort_of, decided) = Default::default();
     let buffers = HostBuffers::ENOUGH;
     Plan {
@@ -28,6 +28,7 @@ pub(super) fn plan(chain: Chain, graph: OpGraph, layers: Vec<LayerOps>) -> Plan 
         layers,
         exchanges,
         updates,
+        feed,
         memory,
         buffers,
         away: Medium::PAGE_LOCKED,

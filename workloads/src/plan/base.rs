@@ -150,7 +150,7 @@ impl Priced {
 fn priced(operator: &operator::Operator, cost: &OpCost, costs: &CostBook, gap: Time) -> Operator {
     let (start, work) = match *cost {
         OpCost::Lasting(time) => (Time::ZERO, time),
-        OpCost::Kernel { fixed, bytes, speed, sms } => {
+        OpCost::Kernel { fixed, bytes, speed, sms } | OpCost::Read { fixed, bytes, speed, sms, .. } => {
             let speed = costs.speeds[speed as usize].cap(sms);
             (Time(fixed.0.saturating_sub(gap.0)), duration(bytes, speed))
         }

@@ -15,6 +15,7 @@ use crate::chain::Chain;
 use crate::cost::{CostBook, HostLinks, IssueCosts, Message, OpCost};
 use crate::diagnostic::Diagnostic;
 use crate::exchange::Exchange;
+use crate::feed::{FeedLane, FeedPlan};
 use crate::graph::OpId;
 use crate::graph::cut::PartKind;
 use crate::hardware::{CostModels, Hardware, HardwareError};
@@ -29,7 +30,7 @@ use crate::passes::host_buffers::HostBuffers;
 use crate::passes::{Copies, LayerOps, Pass, Plan, list};
 use crate::placement::Extent;
 use crate::schedule::StageMemory;
-use crate::site::{ChannelSpec, Job, Kinds, MixedStage, Site};
+use crate::site::{ChannelSpec, Job, Kinds, MixedStage, ReadSpec, Site};
 use crate::transfer::{Dispositions, Medium};
 
 use super::assemble::{self, assemble};
@@ -54,8 +55,17 @@ pub(super) struct Deployed<'a> {
     pub(super) states: Vec<Places>,
     /// What hosts update.
     pub(super) updates: Vec<HostUpdate>,
+    /// How batches come to its first stage.
+    pub(super) feed: Fed,
     pub(super) extent: Extent,
     pub(super) deployment: &'a Deployment,
+}
+
+/// Lanes that make batches, and what memories hold for them.
+#[derive(Default)]
+pub(super) struct Fed {
+    pub(super) lanes: Vec<FeedLane>,
+    pub(super) plan: FeedPlan,
 }
 
 /// Costs of operators, and of copies from page-locked and from pageable memory and back.
@@ -115,18 +125,20 @@ impl<'a> Deployed<'a> {
         let costs = self.costs(&priced, (&job, &kinds), hardware, copies.together)?;
         let Priced { mut models, buffers, arrays, .. } = priced;
         let accounts = self.accounts(&mut models, &costs, &kinds, hardware)?;
-        let channels = models.channels;
+        let (channels, reads) = (models.channels, models.reads);
         let memory = self.memory(&buffers, &job, &kinds);
         let hops =
             (0..chain.positions()).filter_map(|position| chain.hop(position)).map(|hop| (hop.from, hop.to));
         let hops: Vec<(u32, u32)> = hops.collect();
-        let Self { laid, exchanges, updates, .. } = self;
-        let hosted = !updates.is_empty();
-        let (arrays, channels, memo) = (&arrays, &channels, hardware.memo);
-        let grounds = JobGrounds { job: &job, kinds: &kinds, hops: &hops, hosted, arrays, channels, memo };
+        let Self { laid, exchanges, updates, feed, .. } = self;
+        let hosted = !updates.is_empty() || !feed.lanes.is_empty();
+        let feed = feed.lanes;
+        let (arrays, channels, reads, memo) = (&arrays, &channels, &reads, hardware.memo);
+        let grounds =
+            JobGrounds { job: &job, kinds: &kinds, hops: &hops, hosted, arrays, channels, reads, memo };
         let away = if job.drives.activations.is_empty() { Medium::PAGE_LOCKED } else { Medium::DRIVES };
         let buffers = job.buffers;
-        let plan = Plan { graph: laid.graph, exchanges, updates, memory, buffers, away, ..plan };
+        let plan = Plan { graph: laid.graph, exchanges, updates, feed, memory, buffers, away, ..plan };
         let mut built = assemble((plan, &costs), &passes, pipelining, copies, &grounds)?;
         built.accounts = Some(accounts.of_graph(&built.graph, kinds.by_stage()));
         Ok(built)
@@ -256,7 +268,8 @@ impl<'a> Deployed<'a> {
 
     /// Finds ranks without the memory of a host, where techniques keep something there or on its drives.
     fn check_hosts(&self, job: &Job<'_>) -> Result<(), HardwareError> {
-        if self.updates.is_empty() && !self.deployment.pipelining.techniques.leave_for_hosts() {
+        let fed = !self.feed.lanes.is_empty();
+        if self.updates.is_empty() && !fed && !self.deployment.pipelining.techniques.leave_for_hosts() {
             return Ok(());
         }
         let (stages, replicas) = (0..self.extent.stages, self.extent.replicas());
@@ -432,10 +445,13 @@ impl<'a> Deployed<'a> {
                 (kind::GRADIENTS, gpu.gradients),
                 (kind::OPTIMIZER, gpu.optimizer),
                 (kind::COMMUNICATION, buffers),
+                (kind::FEATURES, if stage == 0 { self.feed.plan.on_gpu } else { 0 }),
                 (kind::RESERVED, reserved),
             ];
             let HostBuffers { locked, exchanged, .. } = self.buffers();
-            let mut hosted = vec![(kind::OPTIMIZER, host.optimizer)];
+            let fed = &self.feed.plan;
+            let features = if stage == 0 { fed.on_host + fed.staged } else { 0 };
+            let mut hosted = vec![(kind::OPTIMIZER, host.optimizer), (kind::FEATURES, features)];
             let mut exchanges = vec![(kind::PARAMETERS, host.parameters), (kind::GRADIENTS, host.gradients)];
             if exchanged == HostMemory::Pageable {
                 hosted.append(&mut exchanges);
@@ -466,13 +482,14 @@ struct JobGrounds<'a> {
     /// By node.
     arrays: &'a BTreeMap<u32, Vec<Array>>,
     channels: &'a [ChannelSpec],
+    reads: &'a [ReadSpec],
     memo: Option<&'a Memo>,
 }
 
 impl Grounds for JobGrounds<'_> {
     fn site(&self, table: &Dispositions) -> Result<Site, PlanError> {
-        let Self { job, hops, hosted, arrays, channels, .. } = *self;
-        let site = job.site(hops.iter().copied(), (table, hosted), arrays, channels);
+        let Self { job, hops, hosted, arrays, channels, reads, .. } = *self;
+        let site = job.site(hops.iter().copied(), (table, hosted), arrays, (channels, reads));
         Ok(site.map_err(HardwareError::from)?)
     }
 

@@ -119,6 +119,10 @@ fn eager(operator: &Operator, times: u64, hardware: &Hardware<'_>, deployment: &
     } else {
         (issue.time(), view.python.saturating_add(view.dispatch))
     };
+    // A library that calls another in a loop launches kernel after kernel in one call.
+    if operator.members == 0 {
+        return hardware.host.launch.time();
+    }
     let views = view.0.saturating_mul(operator.views.into());
     let all = once.saturating_add(deployment.host_overhead).saturating_add(Time(views));
     Time(all.0.saturating_mul(if generated { 1 } else { times }))
@@ -127,13 +131,15 @@ fn eager(operator: &Operator, times: u64, hardware: &Hardware<'_>, deployment: &
 /// What an operator is to the host. Passes of the update work on lists of all tensors.
 pub(super) fn class(operator: &Operator) -> OpClass {
     match operator.work.anchor() {
-        Work::Gemm(_) | Work::Grouped(_) => OpClass::MatrixProduct,
+        Work::Gemm(_) | Work::Grouped(_) | Work::Segments(_) => OpClass::MatrixProduct,
         Work::Convolution(_) => OpClass::Convolution,
         Work::Attention(_) => OpClass::Attention,
         Work::Stream(_) if operator.phase == Phase::Update => OpClass::Optimizer,
         Work::Stream(stream) if stream.class.normalises() => OpClass::Normalisation,
-        Work::Stream(_) => OpClass::Pointwise,
+        Work::Stream(_) | Work::Traversal(_) => OpClass::Pointwise,
         Work::Collective(_) => OpClass::Communication,
-        Work::Fused(_) | Work::Transfer(_) | Work::Host(_) | Work::Opaque { .. } => OpClass::Copy,
+        Work::Fused(_) | Work::Transfer(_) | Work::Host(_) | Work::Rows(_) | Work::Opaque { .. } => {
+            OpClass::Copy
+        }
     }
 }

@@ -3,8 +3,10 @@
 use crate::chain::Chain;
 use crate::diagnostic::Diagnostic;
 use crate::exchange::Exchange;
+use crate::feed::{FeedLane, FeedPlan};
+use crate::graph::Phase;
 use crate::graph::cut::Cut;
-use crate::graph::operator::OperatorList;
+use crate::graph::operator::{OperatorList, Work};
 use crate::hardware::Hardware;
 use crate::limits;
 use crate::model::exchanged::exchange;
@@ -16,7 +18,7 @@ use crate::passes::fusion::Explanation;
 use crate::passes::{Around, ModelKind};
 use crate::placement::Extent;
 
-use super::deployed::Deployed;
+use super::deployed::{Deployed, Fed};
 use super::deployment::Deployment;
 use super::floor::Floor;
 use super::launch::{Launch, updated_one_by_one};
@@ -36,6 +38,8 @@ pub struct LayeredPlan {
     pub sharding: Sharding,
     /// What they exchange beside forward and backward passes.
     pub overlap: Overlap,
+    /// How batches come to each copy. `None`: they are there.
+    pub feed: Option<FeedPlan>,
     /// How its stages run on a machine.
     pub deployment: Deployment,
 }
@@ -201,6 +205,8 @@ pub(super) fn deployed<'a>(
     let types = (execution.states, moments);
     let updates = hosted::updates(&mut laid, &exchanges, data.hosted, types, &updated);
     let chain = plan.deployment.pipelining.schedule.chain(stages);
+    let feed = plan.feed.clone().unwrap_or_default();
+    let lanes = feed.lanes.iter().map(|lane| fed(&mut laid, lane)).collect();
     Ok(Deployed {
         laid,
         tensors: updated_one_by_one(hardware, || model.cut(chain), chain),
@@ -209,9 +215,19 @@ pub(super) fn deployed<'a>(
         boundaries: model.boundaries(stages),
         states: counts.into_iter().zip(plan.buckets()).map(states).collect(),
         updates,
+        feed: Fed { lanes, plan: feed },
         extent: plan.extent(),
         deployment: &plan.deployment,
     })
+}
+
+/// A lane with its work in the graph, in no visit.
+fn fed(laid: &mut Laid, lane: &FeedLane<(&'static str, Work)>) -> FeedLane {
+    let tasks = lane
+        .tasks
+        .iter()
+        .map(|&(name, work)| laid.add_beside((0, 0), (name, Phase::Forward, work), [Vec::new(), Vec::new()]));
+    FeedLane { part: lane.part, tasks: tasks.collect(), buffers: lane.buffers, freed: lane.freed }
 }
 
 /// The size of a plan, without building it; a plan that cannot be built takes nothing.
@@ -221,5 +237,12 @@ pub fn estimate_layered(plan: &LayeredPlan) -> Estimate {
     }
     let chain = plan.deployment.pipelining.schedule.chain(plan.stages);
     let (laid, exchanges) = plan.lay();
-    estimate_laid((&laid, &exchanges), chain, plan.extent(), &plan.deployment)
+    let size = estimate_laid((&laid, &exchanges), chain, plan.extent(), &plan.deployment);
+    let Some(feed) = &plan.feed else { return size };
+    let Pipelining { micro_batches, steps, .. } = plan.deployment.pipelining;
+    // Operators of visits that kernels of lanes disturb are activities of their own, each launched.
+    let disturbed = 2 * laid.graph.ops().len() as u64;
+    let tasks = feed.lanes.iter().map(|lane| lane.tasks.len() as u64).sum::<u64>() + disturbed;
+    let batches = u64::from(micro_batches) * u64::from(steps) * plan.extent().ranks();
+    Estimate { activities: size.activities.saturating_add(tasks.saturating_mul(batches)), ..size }
 }

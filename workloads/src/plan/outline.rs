@@ -11,7 +11,7 @@ use crate::model::hosted;
 use crate::model::laid::{Laid, lay};
 use crate::model::transformer::{DataParallel, MOMENTS, ShardedTransformer};
 
-use super::deployed::{BlockTime, Deployed};
+use super::deployed::{BlockTime, Deployed, Fed};
 use super::floor::Floor;
 use super::launch::updated_one_by_one;
 use super::transformer::{parameters, validate};
@@ -125,6 +125,7 @@ impl<'a> Outline<'a> {
             boundaries: vec![boundary.bytes; chain.stages as usize],
             states: (0..chain.stages).map(states).collect(),
             updates: Vec::new(),
+            feed: Fed::default(),
             extent: plan.extent(),
             deployment: &plan.deployment,
         }

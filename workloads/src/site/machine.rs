@@ -52,6 +52,17 @@ pub struct ChannelSpec {
     pub sms: u32,
 }
 
+/// Reads of host memory with equal demands on a link for each byte.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReadSpec {
+    /// Requests that the link answers, in lines of bytes (1/s).
+    pub lines_per_s: f64,
+    /// Lines for each byte.
+    pub lines: f64,
+    /// Bytes written to the memory of the GPU for each byte.
+    pub written: f64,
+}
+
 impl Job<'_> {
     /// The site. `hops` are the pairs of stages that send each other messages; the pairs that lend each other storages
     /// are in `table`. Hosts are part of it where tensors go there, or where they hold states of the optimizer; `arrays` are those of
@@ -64,7 +75,7 @@ impl Job<'_> {
         hops: impl IntoIterator<Item = (u32, u32)>,
         (table, hosted): (&Dispositions, bool),
         arrays: &BTreeMap<u32, Vec<Array>>,
-        channels: &[ChannelSpec],
+        (channels, reads): (&[ChannelSpec], &[ReadSpec]),
     ) -> Result<Site, NoRoute> {
         let (mut platform, resources) = self.machine.platform(cause_of);
         for (gpu, of_gpu) in (0..).zip(&resources.gpus) {
@@ -103,6 +114,7 @@ impl Job<'_> {
                 rank.host = Some(host);
                 rank.ways.extend([((Medium::HBM, Medium::HOST), out), ((Medium::HOST, Medium::HBM), back)]);
                 rank.tiers.extend([(Medium::PAGE_LOCKED, pinned), (Medium::PAGEABLE, pageable)]);
+                rank.reads = building.reads(&mut storage, gpu, reads)?;
             }
             let mut on_drives = |kept| building.on_drives(&mut storage, &mut arrays, (number, gpu), kept);
             if hosted {
@@ -390,6 +402,7 @@ impl Building<'_> {
             host: None,
             drives: None,
             ways: BTreeMap::new(),
+            reads: Vec::new(),
             tiers: BTreeMap::new(),
         }
     }
@@ -434,6 +447,32 @@ impl Building<'_> {
         let of_rank = machine.processors(&self.resources, memory, self.beside[&memory]);
         let processors = self.platform.route(of_rank);
         Ok((HostSite { memory: store, locked, processors }, [out, back], pinned, pageable))
+    }
+
+    /// Ways of reads of host memory: requests that the link answers, its payload, the memories at
+    /// both ends.
+    fn reads(
+        &mut self,
+        storage: &mut Storage<'_>,
+        gpu: u32,
+        specs: &[ReadSpec],
+    ) -> Result<Vec<RouteId>, NoRoute> {
+        let Some(first) = specs.first() else { return Ok(Vec::new()) };
+        let machine = self.job.machine;
+        let own = machine.gpu(gpu);
+        let memory = machine.memory_of(own).ok_or_else(|| machine.no_memory(own))?;
+        let route = machine.route(memory, own)?;
+        let name = format!("{}.reads", machine.part(own).name);
+        let answered = self.platform.fluid(name, first.lines_per_s, cause::id(cause::TRANSFER));
+        let links = storage.links();
+        let carried = links.demands(&mut self.platform, &self.resources, &route, HostMemory::Pinned.passes());
+        let hbm = self.resources.gpus[gpu as usize].hbm;
+        let way = |spec: &ReadSpec| {
+            let requests = Demand::on(answered).coefficient(spec.lines);
+            let written = Demand::on(hbm).coefficient(spec.written);
+            self.platform.route(carried.iter().copied().chain([requests, written]))
+        };
+        Ok(specs.iter().map(way).collect())
     }
 
     fn channel(&mut self, spec: &ChannelSpec) -> Result<Channel, NoRoute> {

@@ -19,7 +19,7 @@ use crate::transfer::{Dispositions, Medium};
 
 pub use drives::{ArrayUse, DriveArray, Drives, Levels};
 pub use kinds::{Kinds, MixedStage};
-pub use machine::{ChannelSpec, Job};
+pub use machine::{ChannelSpec, Job, ReadSpec};
 
 /// Where the ranks are.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,6 +57,8 @@ pub struct RankSite {
     pub drives: Option<TierSite>,
     /// Ways of what its host exchanges with it and with drives, from one medium to another.
     pub ways: BTreeMap<(Medium, Medium), RouteId>,
+    /// Ways of reads of the memory of its host, by what they ask for.
+    pub reads: Vec<RouteId>,
     /// Tiers that its activations can be in between the passes.
     pub tiers: BTreeMap<Medium, TierSite>,
 }

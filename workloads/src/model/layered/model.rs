@@ -67,6 +67,11 @@ impl LayeredModel {
         Ok(Self { execution: execution.clone(), blocks: reading.blocks, has_decoder })
     }
 
+    /// A model of blocks that another source of models has written.
+    pub(crate) fn of_blocks(blocks: Vec<ModelBlock>, on: &LayeredExecution) -> Self {
+        Self { execution: on.clone(), blocks, has_decoder: false }
+    }
+
     /// Its blocks, in the order of the forward pass.
     pub fn blocks(&self) -> &[ModelBlock] {
         &self.blocks

@@ -3,6 +3,7 @@
 
 pub mod collectives;
 pub mod exchanges;
+pub mod feed;
 pub mod host_update;
 pub mod launches;
 pub mod messages;

@@ -11,7 +11,7 @@ use crate::passes::{Context, Kind, Pass, Plan, Step};
 use crate::schedule::{Call, Item, Lane, LaneKind, Schedule, SignalId, StageMemory, Why};
 use crate::transfer::Tier;
 
-use super::{collectives, exchanges, host_update};
+use super::{collectives, exchanges, feed, host_update};
 
 /// The plain step: visits, with what runs beside operators, is exchanged or updated by hosts.
 #[derive(Clone, Copy, Debug)]
@@ -27,13 +27,14 @@ impl Pass for Visits {
     }
 
     fn apply(&self, plan: &mut Plan, _: &Context<'_>) -> Result<(), PlanError> {
-        let Plan { graph, exchanges, updates, memory, steps, .. } = plan;
+        let Plan { graph, exchanges, updates, feed, memory, steps, .. } = plan;
         for Step { order, cohorts } in steps {
             for cohort in cohorts {
                 let mut schedule = realise(order, graph, memory.clone());
                 collectives::realise(&mut schedule, graph);
                 let done = exchanges::realise(&mut schedule, graph, exchanges);
                 host_update::realise(&mut schedule, updates, &done);
+                feed::realise(&mut schedule, feed);
                 cohort.schedule = schedule;
             }
         }

@@ -22,6 +22,7 @@ pub(super) fn plan(list: &LayerList, on: &LayeredExecution, data: u32, bucket: O
         data,
         sharding: Sharding::None,
         overlap: Overlap { bucket, gather: None },
+        feed: None,
         deployment: Deployment::new(1),
     }
 }

@@ -31,7 +31,7 @@ fn groups_of(node: &str, tensor: u32, check: impl Fn(&Job<'_>, &Site)) {
     let spec = ChannelSpec { group: Group::Tensor, inside: 1.0, between: 0.0, hbm: 2.5, sms: 1 };
     check(
         &job,
-        &job.site([], (&Dispositions::default(), false), &BTreeMap::new(), &[spec])
+        &job.site([], (&Dispositions::default(), false), &BTreeMap::new(), (&[spec], &[]))
             .expect("all GPUs are joined"),
     );
 }

@@ -24,6 +24,7 @@ use workloads::program::statement::{BatchLoader, Fragment, Program, Statement};
 const HOST: &str = "
 dispatch: { pointwise: { us: 3.0, provenance: &p { origin: estimate, source: made up, confidence: low } } }
 launch: { us: 1.0, provenance: *p }
+neighbour: { us: 0.0, provenance: *p }
 gap_in_stream: { us: 0.0, provenance: *p }
 gap_in_graph: { us: 0.0, provenance: *p }
 graph_launch: { us: 4.0, provenance: *p }

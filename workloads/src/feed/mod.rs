@@ -1,0 +1,62 @@
+//! Batches on their way to a GPU: what goes on ahead of the visits that read them. Each batch is
+//! made by one lane after the other, and a lane goes on with the next as far as its buffers allow.
+//! One realiser gives it lanes of its own ([`crate::passes::realise::feed`]).
+
+mod settings;
+mod way;
+
+use crate::graph::OpId;
+use crate::graph::operator::Work;
+
+pub use settings::{
+    Access, Cache, CachePolicy, FeatureType, Features, Home, Process, Sampling, SamplingPlace,
+};
+pub use way::{Around, Batch};
+
+/// How a batch comes to the GPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FeedPlan {
+    /// Lanes, one after the other; the GPU takes what the last one makes.
+    pub lanes: Vec<FeedLane<(&'static str, Work)>>,
+    /// Bytes that the GPU holds throughout: features, a cache of them, buffers of batches.
+    pub on_gpu: u64,
+    /// Bytes that its host holds throughout for all of its GPUs.
+    pub on_host: u64,
+    /// Bytes that each GPU has there page-locked: buffers of batches.
+    pub staged: u64,
+    /// Bytes that its drives hold.
+    pub on_drives: u64,
+}
+
+/// A lane that takes part in making batches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeedLane<Task = OpId> {
+    /// Its part.
+    pub part: FeedPart,
+    /// Tasks for a batch, one after the other.
+    pub tasks: Vec<Task>,
+    /// Batches that it may have made and that are not freed yet.
+    pub buffers: u32,
+    /// Moment at which one is freed.
+    pub freed: Freed,
+}
+
+/// Parts of the way of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FeedPart {
+    /// Draws neighbours.
+    Sample,
+    /// Reads the features of their rows.
+    Gather,
+    /// Copies them to the GPU.
+    Copy,
+}
+
+/// Moment at which the buffer of a batch is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freed {
+    /// The next lane has done its part.
+    Taken,
+    /// The GPU has ended the step of the batch.
+    Trained,
+}
