@@ -7,6 +7,7 @@ mod allocator;
 mod campaign;
 mod detailed;
 mod drives;
+mod epoch;
 mod kept;
 mod lane;
 mod machine;
@@ -30,6 +31,7 @@ pub use allocator::{AllocatorPeak, FRAGMENTS, Moment};
 pub use campaign::{Campaign, Checkpoint, Cost, CostPart, Histories, JobFailures};
 pub use detailed::{DetailedLane, DetailedSpan, DetailedTimeline, PathLeg, Piece};
 pub use drives::{DriveState, DriveUse, NewDrives};
+pub use epoch::Epoch;
 pub use kept::KeptActivations;
 pub use lane::LaneTime;
 pub use machine::{Calibrated, ConstantOrigin, DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind};
@@ -215,6 +217,9 @@ pub struct RunSummary {
     pub critical_path_s: IndexMap<String, f64>,
     /// A training run of such steps; absent unless the scenario has one.
     pub campaign: Option<Campaign>,
+    /// The epoch that its step is a mini-batch of; absent where the model has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<Epoch>,
     /// The recorded steps that were replayed; absent where the model is no trace.
     pub replay: Option<ReplayedTrace>,
     /// The program that was executed; absent where the model is none.

@@ -146,6 +146,10 @@ pub enum Unit {
     Watts,
     /// One figure over another, off by a difference.
     Ratio,
+    /// A part of a whole, off by a difference.
+    Share,
+    /// A number of things.
+    Count,
     /// The time of one way over that of another, off by a share of itself.
     Speedup,
     /// Verdict on memory: 1 if the run fits, else 0. The mean error is the share of wrong verdicts, the bias above 0 where we let too
@@ -161,6 +165,8 @@ impl Unit {
             Self::Bytes => quantity::bytes(value as u64),
             Self::Watts => quantity::watts(value),
             Self::Ratio | Self::Speedup => format!("{value:.3} times"),
+            Self::Share => quantity::percent(value),
+            Self::Count => quantity::count(value),
             Self::Verdict => if value > 0.0 { "fits" } else { "does not fit" }.to_owned(),
         }
     }
@@ -172,6 +178,8 @@ impl Unit {
             Self::Bytes => "bytes",
             Self::Watts => "watts",
             Self::Ratio => "ratio",
+            Self::Share => "share",
+            Self::Count => "count",
             Self::Speedup => "speed-up",
             Self::Verdict => "verdict",
         }
@@ -352,16 +360,21 @@ impl Row {
     /// How far ours is off, above 0 where it is slow; of ratios by difference, so that 0.01 is a point.
     pub fn error(&self) -> f64 {
         match self.unit {
-            Unit::Seconds | Unit::Bytes | Unit::Watts | Unit::Speedup => self.predicted / self.measured - 1.0,
-            Unit::Ratio | Unit::Verdict => self.predicted - self.measured,
+            Unit::Seconds | Unit::Bytes | Unit::Watts | Unit::Count | Unit::Speedup => {
+                self.predicted / self.measured - 1.0
+            }
+            Unit::Ratio | Unit::Share | Unit::Verdict => self.predicted - self.measured,
         }
     }
 
     /// Its error in words; that of a ratio is a difference.
     fn off(&self) -> String {
         match self.unit {
-            Unit::Seconds | Unit::Bytes | Unit::Watts | Unit::Speedup => quantity::change(self.error()),
+            Unit::Seconds | Unit::Bytes | Unit::Watts | Unit::Count | Unit::Speedup => {
+                quantity::change(self.error())
+            }
             Unit::Ratio => format!("{:+.3}", self.error()),
+            Unit::Share => quantity::points(self.error()),
             Unit::Verdict => if self.error() == 0.0 { "right" } else { "wrong" }.to_owned(),
         }
     }

@@ -1,5 +1,7 @@
 //! The catalogue and the published models, in a line each.
 
+use graphs::settings::Evidence;
+use graphs::{Graph, GraphSource};
 use hw_models::catalogue::{Fabric, Gpu, LinkClass, LinkUnit, Nic, Node, Ssd, Topology};
 use hw_models::framework::{Framework, UpdateStyle};
 use hw_models::host::Cost;
@@ -90,6 +92,35 @@ pub(super) fn models() -> Vec<Item> {
         .map(|(name, preset)| published(name, model_facts(&preset.model), &preset.source))
         .chain(layered_models())
         .collect()
+}
+
+/// Published graphs.
+pub(super) fn graphs() -> Vec<Item> {
+    let item = |name: &str| {
+        let graph = GraphSource::Preset(name.to_owned()).graph().ok()?;
+        let sources = graphs::preset_sources(name)?;
+        let of = |(key, evidence): (&String, &Evidence)| {
+            format!("{key}, {}: {}", evidence.confidence, evidence.source)
+        };
+        Some(Item {
+            name: name.to_owned(),
+            description: graph_facts(&graph),
+            confidence: sources.values().map(|evidence| evidence.confidence).max().map(|it| it.to_string()),
+            source: Some(sources.iter().map(of).collect::<Vec<_>>().join("; ")),
+            ..Item::default()
+        })
+    };
+    graphs::preset_names().filter_map(item).collect()
+}
+
+fn graph_facts(graph: &Graph) -> String {
+    let types = match (graph.node_types.len(), graph.relations.len()) {
+        (1, 1) => String::new(),
+        (nodes, edges) => format!(" of {nodes} and {edges} types"),
+    };
+    let count = |number: u64| quantity::count(number as f64);
+    let features = graph.feature_width.map_or_else(String::new, |width| format!(", {width} features"));
+    format!("{} nodes, {} edges{types}{features}", count(graph.nodes()), count(graph.edges()))
 }
 
 /// Published models that are lists of layers.
@@ -189,8 +220,12 @@ fn link_facts(link: &LinkClass) -> String {
         LinkUnit::One => "",
         LinkUnit::SixteenLanes => " on 16 lanes",
     };
+    let reads = link.reads.map_or_else(String::new, |reads| {
+        let (in_flight, round_trip) = (reads.in_flight, reads.round_trip_us);
+        format!(", {in_flight} reads in flight for {round_trip} us, {} GB/s", reads.payload_gb_per_s)
+    });
     format!(
-        "{} of {} GB/s per direction{of}, {} us",
+        "{} of {} GB/s per direction{of}, {} us{reads}",
         link.effective_gb_per_s, link.nominal_gb_per_s, link.latency_us
     )
 }

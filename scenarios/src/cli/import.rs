@@ -1,5 +1,6 @@
 //! `foretrain import`: a profiler's trace as it is understood, and its steps replayed; or the
-//! arguments or the document of a training framework as a scenario.
+//! arguments or the document of a training framework as a scenario; or an edge list as a graph
+//! file.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ use super::output::page;
 use super::printer::Printer;
 use super::traced::TraceFile;
 use super::trouble::Trouble;
-use super::{Exit, Format, import_plan};
+use super::{Exit, Format, import_graph, import_plan};
 
 /// A source to read.
 #[derive(Debug, clap::Args)]
@@ -45,6 +46,8 @@ enum Source {
     /// A `ConfigContainer` of Megatron-Bridge as YAML, overrides of a recipe, or both, as a
     /// scenario; NeMo 2 by the paths of its overrides
     MegatronBridge(import_plan::Container),
+    /// An edge list as a graph file: statistics with histograms of degrees
+    Graph(import_graph::Arguments),
 }
 
 /// A trace, and changes of it.
@@ -82,6 +85,7 @@ pub(super) fn import(arguments: &Arguments, printer: &Printer) -> Result<Exit, T
         Source::Megatron(plan) => import_plan::arguments(Target::MEGATRON, plan, printer),
         Source::Deepspeed(plan) => import_plan::document(Target::DEEPSPEED, plan, printer),
         Source::MegatronBridge(plan) => import_plan::container(Target::MEGATRON_BRIDGE, plan, printer),
+        Source::Graph(edges) => import_graph::import(edges, printer),
         Source::Torchtitan(plan) => import_plan::document(Target::TORCHTITAN, plan, printer),
     }
 }

@@ -39,6 +39,8 @@ enum Topic {
     Ssds,
     /// Published transformers and lists of layers
     Models,
+    /// Published graphs, by their statistics
+    Graphs,
     /// Frameworks, and what their hosts take to issue work
     Frameworks,
     /// Orders in which pipeline stages work on their micro-batches
@@ -86,6 +88,7 @@ pub(super) fn list(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tro
         Some(Topic::Fabrics) => facts::fabrics(),
         Some(Topic::Ssds) => facts::ssds(),
         Some(Topic::Models) => facts::models(),
+        Some(Topic::Graphs) => facts::graphs(),
         Some(Topic::Frameworks) => facts::frameworks(),
         Some(Topic::Schedules) => settings(&["parallelism", "schedule"]),
         Some(Topic::Techniques) => techniques(),

@@ -15,6 +15,7 @@ mod files;
 mod fit;
 mod fusion;
 mod import;
+mod import_graph;
 mod import_plan;
 mod input;
 mod interrupt;

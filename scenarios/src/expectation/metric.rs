@@ -14,6 +14,8 @@ use crate::schema::FigureKind;
 pub enum Metric {
     /// Time of one training step, in seconds.
     StepTimeS,
+    /// Time of an epoch of mini-batches of a graph network, in seconds.
+    EpochTimeS,
     /// Samples per second; there if `training.micro_batch` is given.
     SamplesPerS,
     /// Tokens per second of a transformer.
@@ -57,7 +59,7 @@ impl Metric {
     /// What its figures measure.
     pub(crate) fn kind(self) -> FigureKind {
         match self {
-            Self::StepTimeS => FigureKind::Seconds,
+            Self::StepTimeS | Self::EpochTimeS => FigureKind::Seconds,
             Self::PeakMemoryBytes
             | Self::PeakActivationBytes
             | Self::PeakAllocatedBytes
@@ -85,6 +87,7 @@ impl Metric {
     pub fn of(self, run: &RunSummary) -> Option<f64> {
         match self {
             Self::StepTimeS => run.step_time(),
+            Self::EpochTimeS => run.epoch.as_ref()?.epoch_time_s,
             Self::SamplesPerS => run.samples_per_s,
             Self::TokensPerS => run.tokens_per_s,
             Self::Mfu => run.mfu,

@@ -12,6 +12,7 @@ mod configs;
 mod draft;
 mod explain;
 mod files;
+mod graph_files;
 mod head;
 mod layers;
 mod merge;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::calibrations::Calibrations;
 use super::configs::Configs;
 use super::files::Files;
+use super::graph_files::GraphFiles;
 use super::layers::Layers;
 use super::movement_plans::MovementPlans;
 use super::presets::Presets;
@@ -23,6 +24,7 @@ pub(super) struct Named {
     pub(super) configs: Configs,
     pub(super) calibrations: Calibrations,
     pub(super) traces: Traces,
+    pub(super) graphs: GraphFiles,
     pub(super) movement_plans: MovementPlans,
     pub(super) presets: Presets,
     pub(super) buildable: Buildable,
@@ -54,6 +56,7 @@ impl Named {
             configs: Configs::read(files, layers, sources),
             calibrations: Calibrations::read(files, layers, sources),
             traces: Traces::read(files, layers, sources),
+            graphs: GraphFiles::read(files, layers, sources),
             movement_plans: MovementPlans::read(files, layers, sources),
             presets: Presets::read(layers, sources),
             buildable: Buildable::default(),

@@ -4,7 +4,7 @@ use hw_models::catalogue::PeakRates;
 use hw_models::kernels::Dtype;
 use workloads::model::flops::model_flops;
 
-use super::{layered, machine, ranks, transformer};
+use super::{layered, machine, network, ranks, transformer};
 use crate::schema::{Count, Scenario};
 
 /// What a step computes, and what the GPUs of its ranks could.
@@ -24,6 +24,8 @@ pub(crate) fn effort(scenario: &Scenario) -> Option<Effort> {
         let length = scenario.training.sequence.map_or(0, Count::get);
         let forward = model.dimensions().forward_flops(samples, length);
         (Some((samples * length) as f64), forward)
+    } else if let Some(settings) = scenario.model.graph() {
+        (None, network::read(scenario, settings)?.forward_flops())
     } else {
         let settings = scenario.model.layers()?;
         let model = layered::read(scenario, settings).ok()?;

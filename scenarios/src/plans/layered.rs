@@ -28,6 +28,7 @@ pub(crate) fn plan_of(scenario: &Scenario, model: LayeredModel) -> LayeredPlan {
         data: scenario.parallelism.data.map_or(1, |data| data.get() as u32),
         sharding: scenario.parallelism.sharding.unwrap_or_default(),
         overlap: transformer::overlap(scenario),
+        feed: None,
         deployment: transformer::deployment(scenario),
     }
 }
@@ -58,7 +59,7 @@ pub(crate) fn read(scenario: &Scenario, settings: &LayerList) -> Result<LayeredM
     LayeredModel::new(&layers(scenario, settings), &execution(scenario))
 }
 
-fn execution(scenario: &Scenario) -> LayeredExecution {
+pub(super) fn execution(scenario: &Scenario) -> LayeredExecution {
     let common = transformer::execution(scenario);
     // Flash attention takes fp16 or bf16.
     let single = common.states == States::Full;

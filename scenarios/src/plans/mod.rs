@@ -8,6 +8,7 @@ mod effort;
 pub(crate) mod layered;
 pub(crate) mod machine;
 pub(crate) mod memory;
+pub(crate) mod network;
 mod pipelining;
 pub(crate) mod profiled;
 pub(crate) mod transformer;
@@ -67,6 +68,7 @@ impl Plan {
             Model::ProfiledPipeline(pipeline) => Self::Profiled(Box::new(profiled::plan(scenario, pipeline))),
             Model::Transformer(model) => Self::Transformer(Box::new(transformer::plan(scenario, model))),
             Model::Layers(model) => Self::Layers(Box::new(layered::plan(scenario, model)?)),
+            Model::Graph(model) => Self::Layers(Box::new(network::plan(scenario, model)?)),
             Model::Program(program) => match &program.base {
                 Some(ProgramBase::Transformer(model)) => {
                     Self::Transformer(Box::new(transformer::plan(scenario, model)))
@@ -281,6 +283,9 @@ pub(crate) fn iterations(scenario: &Scenario) -> u32 {
 pub(crate) fn parameters(scenario: &Scenario) -> Option<u64> {
     if let Some(model) = scenario.model.transformer() {
         return Some(model.dimensions().parameters());
+    }
+    if let Some(model) = scenario.model.graph() {
+        return network::read(scenario, model).map(|model| model.parameters());
     }
     layered::read(scenario, scenario.model.layers()?).ok().map(|model| model.parameters())
 }

@@ -7,8 +7,8 @@ use workloads::model::layered::Shape;
 
 use crate::plans;
 use crate::schema::{
-    Bytes, BytesPerParameter, Count, FRAMEWORK, Launch, LayerList, Model, ProfiledPipeline, ProgramBase,
-    Programmed, Scenario, Software, Trace, Transformer, word,
+    Bytes, BytesPerParameter, Count, FRAMEWORK, GraphNetwork, Launch, LayerList, Model, ProfiledPipeline,
+    ProgramBase, Programmed, Scenario, Software, Trace, Transformer, word,
 };
 
 /// The few numbers a reader wants first; those that a sweep changes are in the table.
@@ -17,6 +17,7 @@ pub(super) fn parameters(scenario: &Scenario, runs: &[RunSummary]) -> IndexMap<S
         Model::ProfiledPipeline(pipeline) => profiled(scenario, pipeline),
         Model::Transformer(model) => transformer(scenario, model),
         Model::Layers(model) => layers(scenario, model),
+        Model::Graph(model) => network(scenario, model),
         Model::Program(program) => programmed(scenario, program),
         Model::Trace(trace) => return replayed(trace),
     };
@@ -78,6 +79,31 @@ fn layers(scenario: &Scenario, model: &LayerList) -> Vec<Parameter> {
     ]
 }
 
+fn network(scenario: &Scenario, model: &GraphNetwork) -> Vec<Parameter> {
+    let graph = model.graph.as_ref();
+    let count = |count: u64| quantity::count(count as f64);
+    let sampling = model.sampling.as_ref();
+    let (kind, of_layers) = model.network.parts();
+    vec![
+        (".data", "graph", graph.map(|graph| graph.name.clone())),
+        (".nodes", "nodes", graph.map(|graph| count(graph.nodes()))),
+        (".edges", "edges", graph.map(|graph| count(graph.edges()))),
+        (".network", "network", Some(kind.name().to_owned())),
+        (".layers", "layers", Some(of_layers.layers.get().to_string())),
+        (".hidden", "hidden", Some(of_layers.hidden.get().to_string())),
+        (".system", "system", Some(model.system.name().to_owned())),
+        ("machine", "GPUs", Some(plans::ranks(scenario).to_string())),
+        (".batch", "seeds per mini-batch", sampling.map(|sampling| sampling.batch.get().to_string())),
+    ]
+}
+
+/// Estimates among the statistics of a graph.
+fn of_network(model: &GraphNetwork) -> Vec<Assumption> {
+    let graph = model.graph.as_ref().filter(|graph| graph.is_estimate());
+    let origin = "degrees, or edges of types, follow a law: no count of them was published";
+    graph.map(|graph| assumption("model.graph.data", graph.name.clone(), origin)).into_iter().collect()
+}
+
 /// The model of a program, and what is executed how.
 fn programmed(scenario: &Scenario, program: &Programmed) -> Vec<Parameter> {
     let mut told = match &program.base {
@@ -113,6 +139,7 @@ pub(super) fn assumptions(scenario: &Scenario) -> Vec<Assumption> {
         Model::ProfiledPipeline(pipeline) => of_profile(scenario, pipeline),
         Model::Transformer(_) => of_transformer(scenario),
         Model::Layers(model) => of_layers(scenario, model),
+        Model::Graph(model) => of_network(model),
         Model::Program(program) => of_program(scenario, program),
         Model::Trace(trace) => return of_trace(trace),
     };
@@ -142,7 +169,7 @@ fn of_hosts(scenario: &Scenario) -> Option<Assumption> {
     let software = scenario.software.as_ref();
     let issues = match scenario.model {
         Model::Program(_) => true,
-        Model::Transformer(_) | Model::Layers(_) => {
+        Model::Transformer(_) | Model::Layers(_) | Model::Graph(_) => {
             software.map_or(Launch::default(), Software::launched) == Launch::Eager
         }
         Model::ProfiledPipeline(_) | Model::Trace(_) => false,

@@ -109,6 +109,7 @@ impl Measured<'_> {
             summary.step_time_uncertainty.as_ref().map(|errors| errors.interval(step_time_s));
         let batch = self.scenario.training.global_batch.map(Count::get);
         summary.samples_per_s = batch.map(|samples| samples as f64 / step_time_s);
+        summary.epoch = plans::network::epoch(self.scenario, step_time_s);
         if let Some(effort) = plans::effort(self.scenario) {
             summary.tokens_per_s = effort.tokens.map(|tokens| tokens / step_time_s);
             summary.mfu = effort.mfu(step_time_s);

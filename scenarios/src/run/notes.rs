@@ -1,6 +1,6 @@
 //! Notes for readers who compare a run with others.
 
-use reports::summary::RunSummary;
+use reports::summary::{Epoch, RunSummary};
 
 use crate::schema::{Scenario, StageLayers};
 
@@ -8,7 +8,8 @@ use crate::schema::{Scenario, StageLayers};
 pub(super) fn notes(scenario: &Scenario, summary: &RunSummary) -> Vec<String> {
     let above_peak = summary.mfu.is_some_and(|mfu| mfu > 1.0).then(|| ABOVE_PEAK.to_owned());
     let not_modelled = scenario.model.not_modelled().iter().cloned();
-    not_modelled.chain(above_peak).chain(layers(scenario)).collect()
+    let epoch = summary.epoch.as_ref().map(Epoch::in_words);
+    not_modelled.chain(above_peak).chain(layers(scenario)).chain(epoch).collect()
 }
 
 /// Layers of stages that were balanced.

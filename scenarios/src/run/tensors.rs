@@ -10,7 +10,7 @@ use crate::schema::{Model, Scenario};
 /// # Errors
 /// Why there are none, in words.
 pub fn tensors(scenario: &Scenario, seed: u64) -> Result<Vec<Listed>, String> {
-    if !matches!(scenario.model, Model::Transformer(_) | Model::Layers(_)) {
+    if !matches!(scenario.model, Model::Transformer(_) | Model::Layers(_) | Model::Graph(_)) {
         return Err("only transformers and lists of layers have tensors to list".to_owned());
     }
     let scenario = one::levelled(scenario, seed)?;

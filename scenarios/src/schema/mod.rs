@@ -17,6 +17,7 @@ mod figure;
 mod layers;
 mod memory;
 mod model;
+mod network;
 mod parallelism;
 mod programmed;
 mod reference;
@@ -43,6 +44,7 @@ pub use hw_models::settings::{
 pub use layers::LayerList;
 pub use memory::{BytesPerParameter, MemoryLimit, Pinned, WhenFull};
 pub use model::{Device, Model, ProfiledPipeline, Stages};
+pub use network::{GraphData, GraphNetwork, NetworkLayers, NetworkSettings};
 pub use parallelism::{Idle, OverlapGradientReduce, Parallelism};
 pub(crate) use programmed::ProgramPreset;
 pub use programmed::{ProgramBase, Programmed};
@@ -57,9 +59,11 @@ pub use storage::{ArrayRates, DriveArray, Storage};
 pub(crate) use trace::Recorded;
 pub use trace::Trace;
 pub use training::{Precision, Training};
+pub use workloads::feed::{Access, Cache, CachePolicy, Features, Home, Process, Sampling, SamplingPlace};
 pub use workloads::host_update::KeptParameters;
 pub use workloads::memory::Placeholder;
 pub use workloads::model::layered::Optimizer as UpdateRule;
+pub use workloads::model::network::System;
 pub use workloads::model::transformer::{
     AddedTo, Bias, ContextExchange, CrossEntropy, Encoder, Fp8, Gather, GatherLimit, Mlp, Norm, Positions,
     Scaling, Sequence, Sharding, SoftmaxFusion as FusedSoftmax, Step, TransformerSettings as Transformer,
@@ -94,6 +98,8 @@ pub struct Scenario {
     pub calibration: Vec<String>,
     /// What is trained.
     pub model: Model,
+    /// Features of the nodes of a graph, and how mini-batches get their rows.
+    pub features: Option<Features>,
     /// How much work one training step is; a trace needs none.
     #[serde(skip_serializing_if = "Training::is_empty")]
     pub training: Training,

@@ -4,7 +4,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Count, Duration, LayerList, PerStage, ProgramBase, Programmed, Trace, Transformer};
+use super::{
+    Bytes, Count, Duration, GraphNetwork, LayerList, PerStage, ProgramBase, Programmed, Trace, Transformer,
+};
 
 /// Pipeline stages; at most the 4,096 layers of the deepest model.
 pub type Stages = Count<1, 4096>;
@@ -19,6 +21,8 @@ pub enum Model {
     Transformer(Box<Transformer>),
     /// A list of layers; it needs a machine.
     Layers(Box<LayerList>),
+    /// A graph network; it needs a machine.
+    Graph(Box<GraphNetwork>),
     /// A program over the operators of a transformer or of a list of layers; it needs a machine.
     Program(Box<Programmed>),
     /// Recorded steps of a real program, replayed; it needs no machine and no training.
@@ -32,6 +36,7 @@ impl Model {
             Self::ProfiledPipeline(_) => "model.profiled_pipeline",
             Self::Transformer(_) => "model.transformer",
             Self::Layers(_) => "model.layers",
+            Self::Graph(_) => "model.graph",
             Self::Program(_) => "model.program",
             Self::Trace(_) => "model.trace",
         }
@@ -70,6 +75,16 @@ impl Model {
             },
             _ => None,
         }
+    }
+
+    /// The graph network, where it is one.
+    pub(crate) fn graph(&self) -> Option<&GraphNetwork> {
+        if let Self::Graph(model) = self { Some(model) } else { None }
+    }
+
+    /// Access to the same.
+    pub(crate) fn graph_mut(&mut self) -> Option<&mut GraphNetwork> {
+        if let Self::Graph(model) = self { Some(model) } else { None }
     }
 
     /// The program, where it is one.

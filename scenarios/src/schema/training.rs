@@ -32,6 +32,9 @@ pub struct Training {
     pub optimizer: Option<UpdateRule>,
     /// What a step of a transformer or a list of layers does; `full` when absent.
     pub step: Option<Step>,
+    /// Simulate the mini-batches of an epoch of a graph network from its first one, as far as
+    /// 1,000; else a few after the first ones.
+    pub epoch: Option<bool>,
     /// Whether every step ends before the next one begins on the same stage.
     #[serde(default = "yes")]
     pub flush: bool,
@@ -78,7 +81,13 @@ impl Training {
     pub(crate) fn is_empty(&self) -> bool {
         let sizes = [self.global_batch.is_none(), self.micro_batch.is_none(), self.accumulate.is_none()];
         let numbers = [self.precision.is_none(), self.fp8.is_none(), self.optimizer.is_none()];
-        let others = [self.micro_batches.is_none(), self.sequence.is_none(), self.step.is_none(), self.flush];
+        let others = [
+            self.micro_batches.is_none(),
+            self.sequence.is_none(),
+            self.step.is_none(),
+            self.epoch.is_none(),
+            self.flush,
+        ];
         [&sizes[..], &numbers, &others].concat().into_iter().all(|absent| absent)
     }
 

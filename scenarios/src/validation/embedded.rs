@@ -37,6 +37,9 @@ const SETS: &[(&str, &str)] = files![
     "copies.yaml",
     "storage.yaml",
     "host-updates.yaml",
+    "sampled-graphs.yaml",
+    "zero-copy.yaml",
+    "graph-kernels.yaml",
 ];
 
 /// File and text of each set of workloads.
@@ -130,6 +133,35 @@ const STORAGE: &[(&str, &str)] = files![
     "updates_by_host.csv",
 ];
 
+/// Mini-batches of graphs, what caches served of them, and counts.
+const SAMPLES: &[(&str, &str)] = files![
+    "../../validation/":
+    "sampled-graphs-hits.csv",
+    "sampled-graphs-pairs.csv",
+    "sampled-graphs-rows.csv",
+];
+
+/// Measured reads of host memory.
+const READS: &[(&str, &str)] = files![
+    "../../../hw-models/measurements/reads/":
+    "lists_a100_dgl.csv",
+    "selects_a100_dgl.csv",
+    "selects_t4_dgl.csv",
+];
+
+/// Measured kernels of graph networks.
+const GRAPHS: &[(&str, &str)] = files![
+    "../../../hw-models/measurements/graphs/":
+    "hgt_acm_rtx3090.csv",
+];
+
+/// Records of a GPU outside of suites.
+const PROBES: &[(&str, &str)] = files![
+    "../../../hw-models/measurements/probes/":
+    "gathers.jsonl",
+    "graph-networks.jsonl",
+];
+
 /// Spaces of kernels in tiles, packed.
 const TILES: &[(&str, &[u8])] = &[
     (
@@ -212,10 +244,19 @@ pub fn kernel_table(name: &str) -> Option<&'static str> {
 /// # Panics
 /// If there is none or it is no table, which a test would find.
 pub(super) fn table(name: &str) -> Table {
-    let known = [KERNELS, COLLECTIVES, COPIES, STORAGE, STEPS].into_iter().flatten();
+    let known = [KERNELS, COLLECTIVES, COPIES, STORAGE, READS, GRAPHS, SAMPLES, STEPS].into_iter().flatten();
     let text = known.copied().find(|(known, _)| *known == name).map(|(_, text)| text);
     let text = text.unwrap_or_else(|| panic!("no table {name} is embedded"));
     Table::read(name, text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Records that a set names.
+///
+/// # Panics
+/// If there are none, which a test would find.
+pub(super) fn probe(name: &str) -> &'static str {
+    let text = PROBES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
+    text.unwrap_or_else(|| panic!("no probe {name} is embedded"))
 }
 
 /// A packed table that a set names.

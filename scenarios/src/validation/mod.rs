@@ -13,10 +13,14 @@ mod collectives;
 mod copies;
 mod embedded;
 mod fits;
+mod graphs;
 mod kernels;
 pub mod on_device;
 mod one_of;
 mod plans;
+mod probe;
+mod reads;
+mod samples;
 mod set;
 mod settings;
 mod state;
@@ -140,6 +144,9 @@ fn judged(name: &str, set: &Set, progress: &dyn Progress) -> Option<Vec<Judged>>
         }
         Measurements::Copies(tables) => Some(tables.iter().flat_map(copies::judged).collect()),
         Measurements::Storage(tables) => Some(tables.iter().flat_map(storage::judged).collect()),
+        Measurements::Samples(tables) => Some(tables.iter().flat_map(samples::judged).collect()),
+        Measurements::Reads(tables) => Some(tables.iter().flat_map(reads::judged).collect()),
+        Measurements::Graphs(tables) => Some(tables.iter().flat_map(graphs::judged).collect()),
         Measurements::Tiles(spaces) => Some(spaces.iter().flat_map(tiles::judged).collect()),
         Measurements::Steps(steps) => steps::judged(&set.title, steps, progress),
         Measurements::Fits(fits) => fits::judged(&set.title, fits, progress),

@@ -6,9 +6,12 @@ use reports::validation::{self, Tolerance};
 use serde::Deserialize;
 
 use super::embedded;
+use super::graphs::GraphTable;
 use super::on_device::Workloads;
 use super::one_of::OneOf;
 use super::plans::SameWork;
+use super::reads::ReadTable;
+use super::samples::SampleTable;
 use super::settings::Setting;
 use super::storage::StorageTable;
 use super::tiles::TileSpace;
@@ -82,6 +85,12 @@ pub(super) enum Measurements {
     Copies(Vec<CopyTable>),
     /// Transfers to and from drives, and states that are kept there, in these tables.
     Storage(Vec<StorageTable>),
+    /// Mini-batches of graphs and caches of their rows, in these tables.
+    Samples(Vec<SampleTable>),
+    /// Reads of host memory by threads of a GPU or of the host.
+    Reads(Vec<ReadTable>),
+    /// Kernels of graph networks.
+    Graphs(Vec<GraphTable>),
     /// Spaces of kernels in tiles.
     Tiles(Vec<TileSpace>),
     /// Runs whose memory was enough, and runs that ran out of it.
@@ -357,7 +366,14 @@ impl Set {
             Measurements::Collectives(tables) => tables.iter().map(|table| &table.data).collect(),
             Measurements::Copies(tables) => tables.iter().map(|table| &table.data).collect(),
             Measurements::Storage(tables) => tables.iter().map(|table| &table.data).collect(),
+            Measurements::Samples(tables) => tables.iter().map(|table| &table.data).collect(),
             Measurements::Fits(fits) => fits.out_of_memory.iter().map(|table| &table.data).collect(),
+            Measurements::Reads(tables) => {
+                tables.iter().filter(|table| table.is_table()).map(|table| &table.data).collect()
+            }
+            Measurements::Graphs(tables) => {
+                tables.iter().filter(|table| table.is_table()).map(|table| &table.data).collect()
+            }
             Measurements::Tiles(_) | Measurements::OnDevice(_) => Vec::new(),
         };
         let packed: &[TileSpace] = match &self.measurements {
@@ -401,6 +417,9 @@ impl Set {
             | Measurements::Collectives(_)
             | Measurements::Copies(_)
             | Measurements::Storage(_)
+            | Measurements::Samples(_)
+            | Measurements::Reads(_)
+            | Measurements::Graphs(_)
             | Measurements::Tiles(_)
             | Measurements::OnDevice(_) => 0,
         }

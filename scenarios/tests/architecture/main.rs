@@ -13,10 +13,11 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates by the folders they are in.
-const CRATES: [(&str, &str); 7] = [
+const CRATES: [(&str, &str); 8] = [
     ("sim-core", "sim-core"),
     ("hw-models", "hw-models"),
     ("calibration", "hw-models/calibration"),
+    ("graphs", "workloads/graphs"),
     ("workloads", "workloads"),
     ("reports", "reports"),
     ("scenarios", "scenarios"),
@@ -52,9 +53,10 @@ fn dependencies_run_one_way() {
         ("sim-core", vec![]),
         ("hw-models", vec!["sim-core"]),
         ("calibration", vec!["sim-core", "hw-models"]),
-        ("workloads", vec!["sim-core", "hw-models"]),
+        ("graphs", vec![]),
+        ("workloads", vec!["sim-core", "hw-models", "graphs"]),
         ("reports", vec!["sim-core"]),
-        ("scenarios", vec!["sim-core", "hw-models", "calibration", "workloads", "reports"]),
+        ("scenarios", vec!["sim-core", "hw-models", "calibration", "graphs", "workloads", "reports"]),
         ("foretrain-python", vec!["reports", "scenarios"]),
     ]);
     let arrows = arrows();

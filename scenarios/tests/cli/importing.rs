@@ -98,3 +98,25 @@ fn mistakes_are_told_with_a_remedy() {
     assert_eq!(cut.exit, 0);
     assert!(cut.out.contains("warning: the file breaks off"), "{}", cut.out);
 }
+
+#[test]
+fn edges_become_a_graph_file() {
+    let sandbox = Sandbox::new("import-graph");
+    sandbox.write("edges.csv", "source,destination\n0,1\n0,2\n3,1\n3,1\n3,3\n");
+    sandbox.write("typed.tsv", "0\t1\tcites\n0\t2\tcites\n2\t0\tlikes\n");
+    sandbox.write("wrong.csv", "0,1\n0\n0,-1\n0,99999999999\na,b\n");
+    sandbox.write("loops.csv", "1,1\n2,2\n");
+    assert_session!(
+        "import-graph",
+        sandbox.session(&[
+            "import graph edges.csv --training-nodes 2 --features 16",
+            "import graph edges.csv --reverse --name both",
+            "import graph typed.tsv --reverse",
+            "import graph wrong.csv",
+            "import graph loops.csv",
+            "import graph edges.csv --training-nodes 9",
+            "import graph nothing.csv",
+        ])
+    );
+    assert_eq!(sandbox.run("import graph wrong.csv").exit, 2);
+}

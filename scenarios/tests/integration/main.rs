@@ -30,6 +30,7 @@ mod measured_kernels;
 mod memory_plans;
 mod monotone;
 mod movement_plans;
+mod networks;
 mod nothing;
 mod offloaded_modules;
 mod page_locked;

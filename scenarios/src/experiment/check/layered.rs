@@ -30,8 +30,12 @@ const FOREIGN: [(&str, &str); 11] = [
     ("parallelism.context_exchange", "layers of a list are not split over ranks; remove it"),
     ("parallelism.scatter_gather", "layers of a list are not split over ranks; remove it"),
     ("software.vocabulary_multiple", "a list says how many rows its tables have; remove it"),
-    ("memory.gradient_placeholders", "its products leave their gradients in memory of their own; remove it"),
+    NO_PLACEHOLDERS,
 ];
+
+/// A setting that means nothing where no product leaves its gradient in a buffer of another.
+pub(super) const NO_PLACEHOLDERS: (&str, &str) =
+    ("memory.gradient_placeholders", "its products leave their gradients in memory of their own; remove it");
 
 /// What the workloads call wrong, and the setting that says it.
 const SETTINGS: [(&str, &str); 3] = [

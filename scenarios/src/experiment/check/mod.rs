@@ -10,6 +10,7 @@ mod kinds;
 mod layered;
 mod machine;
 mod movement_plan;
+mod network;
 mod on_machine;
 mod profiled;
 mod programmed;
@@ -67,6 +68,7 @@ pub(super) fn check(
         Model::ProfiledPipeline(_) => check.profiled(scenario),
         Model::Transformer(_) => check.transformer(scenario),
         Model::Layers(_) => check.layered(scenario),
+        Model::Graph(_) => check.network(scenario),
         Model::Program(_) => check.programmed(scenario),
         Model::Trace(_) => check.trace(scenario),
     }
@@ -202,7 +204,7 @@ impl Check<'_> {
             model: match scenario.model {
                 Model::ProfiledPipeline(_) => ModelKind::Profile,
                 Model::Transformer(_) => ModelKind::Transformer,
-                Model::Layers(_) => ModelKind::Layers,
+                Model::Layers(_) | Model::Graph(_) => ModelKind::Layers,
                 // They take no technique, which has been said.
                 Model::Program(_) | Model::Trace(_) => return,
             },

@@ -1,0 +1,35 @@
+//! An epoch of mini-batches.
+
+use serde::{Deserialize, Serialize};
+
+use crate::quantity;
+
+/// An epoch of mini-batches, each of which reads rows of features.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Epoch {
+    /// Its mini-batches on each copy of the model.
+    pub batches: u64,
+    /// Time of all of them (s).
+    pub epoch_time_s: Option<f64>,
+    /// Different nodes of a mini-batch, whose rows are read.
+    pub rows_per_batch: u64,
+    /// Their bytes.
+    pub bytes_per_batch: u64,
+    /// Share of the rows that a cache on the GPU has, 0 to 1.
+    pub hit_rate: f64,
+}
+
+impl Epoch {
+    /// A sentence without final full stop.
+    pub fn in_words(&self) -> String {
+        let rows = quantity::count(self.rows_per_batch as f64);
+        let bytes = quantity::bytes(self.bytes_per_batch);
+        let time =
+            self.epoch_time_s.map_or_else(String::new, |time| format!(" takes {}", quantity::seconds(time)));
+        let hits = match self.hit_rate {
+            0.0 => String::new(),
+            rate => format!(", {} of them from a cache on the GPU", quantity::percent(rate)),
+        };
+        format!("an epoch of {} mini-batches{time}; each reads {rows} rows ({bytes}){hits}", self.batches)
+    }
+}

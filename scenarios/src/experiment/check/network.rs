@@ -1,0 +1,251 @@
+//! Rules of a graph network on a machine.
+
+use std::sync::Arc;
+
+use graphs::{GraphSource, Problem};
+use workloads::feed::{Access, Features, Home, Process, SamplingPlace};
+use workloads::passes::ModelKind;
+
+use super::layered::NO_PLACEHOLDERS;
+use super::{Check, batches};
+use crate::plans;
+use crate::schema::{Count, GraphData, GraphNetwork, Scenario, Steps, UpdateRule};
+
+const MODEL: &str = "model.graph";
+const DATA: &str = "model.graph.data";
+const SAMPLING: &str = "model.graph.sampling";
+const FAN_OUT: &str = "model.graph.sampling.fan_out";
+const SYSTEM: &str = "model.graph.system";
+const INPUTS: &str = "features.width";
+const FEATURES: &str = "features";
+
+/// Settings that mean nothing for a graph network.
+const FOREIGN: [(&str, &str); 12] = [
+    ("training.fp8", "its products are in `precision`; remove it"),
+    ("training.sequence", "nodes have no tokens; remove it"),
+    ("training.global_batch", "write `model.graph.sampling.batch`: the seeds of a mini-batch"),
+    ("training.micro_batch", "write `model.graph.sampling.batch`: the seeds of a mini-batch"),
+    ("training.accumulate", "each mini-batch is a step; remove it"),
+    batches::OF_PIPELINES,
+    ("parallelism.stage_layers", "layers of a network are on one stage; remove it"),
+    ("parallelism.sequence_parallel", "layers of a network are not split over ranks; remove it"),
+    ("parallelism.asynchronous_tensor", "layers of a network are not split over ranks; remove it"),
+    ("parallelism.scatter_gather", "layers of a network are not split over ranks; remove it"),
+    ("software.vocabulary_multiple", "a network has no vocabulary; remove it"),
+    NO_PLACEHOLDERS,
+];
+
+impl Check<'_> {
+    pub(super) fn network(&mut self, scenario: &mut Scenario) {
+        self.foreign(&FOREIGN, "a graph network");
+        let split = [
+            ("parallelism.tensor", scenario.parallelism.tensor.map_or(1, Count::get)),
+            ("parallelism.context", scenario.parallelism.context.map_or(1, Count::get)),
+            ("parallelism.expert", scenario.parallelism.expert.map_or(1, Count::get)),
+            ("parallelism.pipeline", scenario.parallelism.pipeline.map_or(1, Count::get)),
+        ];
+        for (path, ranks) in split {
+            if ranks > 1 {
+                let message =
+                    format!("`{path}` has no meaning for a graph network, which each rank holds whole");
+                self.report(&[(path, String::new())], message, "use `data` for more copies");
+                return;
+            }
+        }
+        scenario.techniques.fill(ModelKind::Layers);
+        scenario.training.optimizer.get_or_insert(UpdateRule::Adam);
+        scenario.training.step.get_or_insert_default();
+        self.without_backward(scenario);
+        let Some(settings) = scenario.model.graph_mut() else { return };
+        match self.graph_of(settings) {
+            Ok(graph) => settings.graph = Some(Arc::new(graph)),
+            Err(problems) => {
+                for Problem { setting, fault, remedy } in problems {
+                    let within = if setting == "preset" { "" } else { ".statistics" };
+                    let path = format!("{DATA}{within}.{setting}");
+                    let message = format!("`{setting}` {fault}");
+                    self.report(&[(&path, String::new())], message, remedy);
+                }
+            }
+        }
+        let settings = settings.clone();
+        self.steps(scenario);
+        let batch = settings.sampling.as_ref().map_or(Count::literal(1), |sampling| sampling.batch);
+        scenario.training.micro_batch = Some(batch);
+        scenario.training.accumulate = Some(Count::literal(1));
+        self.on_machine(scenario, MODEL, "a graph network");
+        self.allocator(scenario);
+        self.sized(scenario, &settings);
+        self.hops(&settings);
+        self.features(scenario, &settings);
+    }
+
+    /// Steps that find the lanes before them as they leave them, or all of an epoch.
+    fn steps(&mut self, scenario: &mut Scenario) {
+        let Some(batches) = plans::network::batches(scenario) else {
+            if scenario.training.epoch.is_some() {
+                let message = "a step of the whole graph is an epoch";
+                self.report_with("training.epoch", &[MODEL], message, "remove it, or add `sampling`");
+            }
+            return;
+        };
+        let steps = &mut scenario.run.steps;
+        if scenario.training.epoch == Some(true) {
+            let all = batches.min(1_000);
+            *steps =
+                Steps { warm_up: Count::literal(0), measured: Count::new(all).unwrap_or(steps.measured) };
+        } else if *steps == Steps::default() {
+            *steps = Steps { warm_up: Count::literal(8), measured: Count::literal(8) };
+        }
+    }
+
+    /// The graph that settings name.
+    fn graph_of(&mut self, settings: &GraphNetwork) -> Result<graphs::Graph, Vec<Problem>> {
+        let source = match &settings.data {
+            GraphData::Preset(name) => GraphSource::Preset(name.clone()),
+            GraphData::Statistics(statistics) => GraphSource::Statistics(statistics.clone()),
+            GraphData::File(path) => {
+                let mark = self.tree.nearest_mark(&self.keys("model.graph.data.file"));
+                match self.named.graphs.get(mark, path) {
+                    Ok(statistics) => GraphSource::Statistics(Box::new(statistics)),
+                    Err(fault) => {
+                        let help = "write one with `foretrain import graph EDGES --out graph.yaml`";
+                        self.report(&[("model.graph.data.file", String::new())], fault, help);
+                        return Err(Vec::new());
+                    }
+                }
+            }
+        };
+        let problems = source.problems();
+        if problems.is_empty() { source.graph().map_err(|problem| vec![problem]) } else { Err(problems) }
+    }
+
+    /// Widths that are known and whole.
+    fn sized(&mut self, scenario: &Scenario, settings: &GraphNetwork) {
+        let (kind, of_layers) = settings.network.parts();
+        let path = format!("model.graph.network.{}", kind.name());
+        if settings.graph.is_some() && plans::network::inputs(scenario, settings).is_none() {
+            let message = "the width of the features is not known";
+            self.report_with(
+                INPUTS,
+                &[DATA, "model.graph.network"],
+                message,
+                "write for example `features: { width: 128 }`",
+            );
+        }
+        let heads = of_layers.heads.get();
+        let outputs = of_layers.outputs.map_or(of_layers.hidden, |outputs| outputs).get();
+        for (key, width) in [("hidden", of_layers.hidden.get()), ("outputs", outputs)] {
+            if width % heads != 0 {
+                let key = format!("{path}.{key}");
+                let message = format!("{heads} heads do not share a width of {width}");
+                self.report_with(&key, &[&path], message, format!("make it a multiple of {heads}"));
+                break;
+            }
+        }
+        if let Err(problem) = settings.system.supports(kind) {
+            let (message, help) = problem.split_once(": ").unwrap_or((&problem, "use another"));
+            self.report_with(SYSTEM, &[&path], message, help);
+        }
+    }
+
+    /// One fan-out for each layer.
+    fn hops(&mut self, settings: &GraphNetwork) {
+        let Some(sampling) = &settings.sampling else { return };
+        let (_, of_layers) = settings.network.parts();
+        let (hops, layers) = (sampling.fan_out.len() as u64, of_layers.layers.get());
+        if hops != layers {
+            let message = format!("a network of {layers} layers reads {layers} hops, not {hops}");
+            let help = "write a number of neighbours for each layer, from the seeds outwards";
+            self.report_with(FAN_OUT, &["model.graph.network"], message, help);
+        }
+        if settings.graph.as_ref().is_some_and(|graph| graph.training_nodes == Some(0)) {
+            self.report(
+                &[(DATA, String::new())],
+                "the graph has no nodes to train on",
+                "write `training_nodes`",
+            );
+        }
+    }
+
+    /// Features that go with what is trained.
+    fn features(&mut self, scenario: &Scenario, settings: &GraphNetwork) {
+        let Some(features) = &scenario.features else { return };
+        let report = |check: &mut Self, path: &str, message: &str, help: &str| {
+            check.report_with(path, &[FEATURES], message, help);
+        };
+        if settings.sampling.is_none()
+            && *features != (Features { width: features.width, dtype: features.dtype, ..Features::default() })
+        {
+            report(
+                self,
+                FEATURES,
+                "features of the whole graph are on the GPU throughout: nothing is gathered",
+                "add `model.graph.sampling: { batch: 1000, fan_out: [10, 10] }`, or keep `width` and `dtype` alone",
+            );
+        }
+        if features.home == Home::Gpu {
+            if features.access != Access::HostGather {
+                report(
+                    self,
+                    "features.access",
+                    "features in the memory of the GPU are not read over a link",
+                    "remove `access`, or write `home: host-pinned`",
+                );
+            }
+            if features.cache.is_some() {
+                report(
+                    self,
+                    "features.cache",
+                    "a cache of features that are all on the GPU changes nothing",
+                    "remove it, or write `home: host-pinned`",
+                );
+            }
+        }
+        if features.access == Access::ZeroCopy && features.home == Home::Host {
+            report(
+                self,
+                "features.home",
+                "a GPU reads in place what is page-locked",
+                "write `home: host-pinned`",
+            );
+        }
+        if let Process::Mps(share) = features.process {
+            if share.is_zero() || share.as_f64() >= 1.0 {
+                let message = format!("a share of {share} leaves one of the two processes nothing");
+                self.report(&[("features.process", String::new())], message, "write for example `mps: 10 %`");
+            }
+            if features.access != Access::ZeroCopy {
+                report(
+                    self,
+                    "features.process",
+                    "no kernel of another process reads rows that the host gathers",
+                    "write `access: zero-copy`, or remove `process`",
+                );
+            }
+        }
+        if let Some(cache) = features.cache {
+            match (cache.share, cache.size) {
+                (Some(share), None) if share.as_f64() > 1.0 => {
+                    let message = format!("a cache keeps at most all rows, not {share}");
+                    self.report(&[("features.cache.share", String::new())], message, "write `100 %` or less");
+                }
+                (Some(_), None) | (None, Some(_)) => {}
+                _ => report(
+                    self,
+                    "features.cache",
+                    "a cache has a `share` of the rows or a `size`",
+                    "write for example `cache: { share: 20 % }`",
+                ),
+            }
+        }
+        if settings
+            .sampling
+            .as_ref()
+            .is_some_and(|it| it.place != SamplingPlace::Host && it.workers.get() > 1)
+        {
+            let message = "the GPU draws neighbours by itself";
+            self.report_with("model.graph.sampling.workers", &[SAMPLING], message, "remove `workers`");
+        }
+    }
+}

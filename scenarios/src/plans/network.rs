@@ -1,0 +1,164 @@
+//! The plan of a graph network: its layers on all of a graph or on what is sampled, and the way of
+//! its mini-batches to the GPU.
+
+use graphs::Graph;
+use graphs::cache::{Policy, Reads};
+use graphs::sampling::{self, Hop, expected};
+use reports::summary::Epoch;
+use workloads::diagnostic::Diagnostic;
+use workloads::feed::{Around, Batch, Features, FeedPlan, Sampling};
+use workloads::model::layered::LayeredModel;
+use workloads::model::network::{LayerShape, Network, Subgraph};
+use workloads::plan::{LayeredPlan, PlanError};
+
+use super::{layered, machine};
+use crate::schema::{CachePolicy, Count, GraphNetwork, Scenario, Share};
+
+/// The plan of a checked scenario whose model is `settings`.
+///
+/// # Errors
+/// Faults that the check of the scenario would have found.
+pub(crate) fn plan(scenario: &Scenario, settings: &GraphNetwork) -> Result<LayeredPlan, PlanError> {
+    let model = read(scenario, settings).ok_or_else(|| {
+        PlanError::Invalid(vec![Diagnostic::sentence("model.graph", "the graph is not known")])
+    })?;
+    let feed = feed(scenario, settings)?;
+    Ok(LayeredPlan { feed, ..layered::plan_of(scenario, model) })
+}
+
+/// The network of a scenario. `None`: its graph is not known.
+pub(crate) fn read(scenario: &Scenario, settings: &GraphNetwork) -> Option<LayeredModel> {
+    let graph = settings.graph.as_deref()?;
+    let (kind, of_layers) = settings.network.parts();
+    let count = of_layers.layers.get();
+    let inputs = inputs(scenario, settings)?;
+    let hidden = of_layers.hidden.get();
+    let shape = |at: u64| LayerShape {
+        inputs: if at == 0 { inputs } else { hidden },
+        outputs: if at + 1 == count { of_layers.outputs.map_or(hidden, Count::get) } else { hidden },
+        heads: of_layers.heads.get(),
+        is_last: at + 1 == count,
+    };
+    let network = Network { kind, layers: (0..count).map(shape).collect(), system: settings.system };
+    let parts = match &settings.sampling {
+        None => vec![Subgraph::whole(graph); count as usize],
+        Some(sampling) => {
+            let fan_out = fan_out(sampling);
+            Subgraph::sampled(graph, &hops(graph, sampling), &fan_out)
+        }
+    };
+    Some(network.model(&parts, &layered::execution(scenario)))
+}
+
+/// Width of the features that the first layer reads.
+pub(crate) fn inputs(scenario: &Scenario, settings: &GraphNetwork) -> Option<u64> {
+    let (_, of_layers) = settings.network.parts();
+    let of_features = scenario.features.as_ref().and_then(|features| features.width);
+    let of_graph = || settings.graph.as_ref()?.feature_width;
+    of_layers.inputs.or(of_features).map(Count::get).or_else(of_graph)
+}
+
+/// The way of mini-batches; none where a step takes the whole graph.
+fn feed(scenario: &Scenario, settings: &GraphNetwork) -> Result<Option<FeedPlan>, PlanError> {
+    let Some((sampling, graph)) = settings.sampling.as_ref().zip(settings.graph.as_deref()) else {
+        return Ok(None);
+    };
+    let features = scenario.features.clone().unwrap_or_default();
+    let batch = batch(scenario, settings, (&features, sampling), graph);
+    let machine = machine::of(scenario)?;
+    let gpu = machine::gpus(&machine, scenario).first().map(|(_, gpu)| (*gpu).clone());
+    let around = Around {
+        multiprocessors: gpu.as_ref().map_or(1, |gpu| gpu.sms),
+        sharing: machine.gpus_per_node().min(super::ranks(scenario) as u32),
+        memory: gpu.map_or(0, |gpu| (gpu.memory_gib * f64::from(1 << 30)) as u64),
+    };
+    Ok(Some(FeedPlan::of(&features, sampling, &batch, around)))
+}
+
+/// A mini-batch in numbers.
+fn batch(
+    scenario: &Scenario,
+    settings: &GraphNetwork,
+    (features, sampling): (&Features, &Sampling),
+    graph: &Graph,
+) -> Batch {
+    let hops = hops(graph, sampling);
+    let whole = |number: f64| number.round() as u64;
+    let element_bytes = features.dtype.bytes();
+    let row_bytes = inputs(scenario, settings).unwrap_or(0) * element_bytes;
+    let table_rows = graph.nodes();
+    let (cached_rows, hits) = match &features.cache {
+        Some(cache) => {
+            let rows = match (cache.share, cache.size) {
+                (Some(share), _) => whole(table_rows as f64 * share.as_f64()),
+                (None, Some(size)) => size.bytes() / row_bytes.max(1),
+                (None, None) => 0,
+            };
+            let rows = rows.min(table_rows);
+            let share = rows as f64 / table_rows.max(1) as f64;
+            (rows, cache.hits.map_or_else(|| hits(graph, sampling, cache.policy, share), Share::as_f64))
+        }
+        None => (0, 0.0),
+    };
+    Batch {
+        edges: hops.iter().map(|hop| whole(hop.sampled())).sum(),
+        drawn_for: hops.iter().map(|hop| whole(hop.destinations.iter().sum())).sum(),
+        rows: hops.last().map_or(0, |hop| whole(hop.rows())),
+        table_rows,
+        graph_edges: graph.edges(),
+        row_bytes,
+        element_bytes,
+        hits,
+        cached_rows,
+    }
+}
+
+/// Share of the rows of a mini-batch that a cache has.
+fn hits(graph: &Graph, sampling: &Sampling, policy: CachePolicy, share: f64) -> f64 {
+    let policy = match policy {
+        CachePolicy::Random => Policy::Random,
+        CachePolicy::Degree => Policy::Degree,
+        CachePolicy::Presample => Policy::Presample { epochs: 1 },
+    };
+    let fan_out = fan_out(sampling);
+    Reads::of(graph, drawn(sampling, &fan_out)).map_or(share, |reads| reads.hit_rate(policy, share))
+}
+
+/// Neighbours drawn by hop, from the seeds outwards.
+fn fan_out(sampling: &Sampling) -> Vec<u64> {
+    sampling.fan_out.iter().map(|count| count.get()).collect()
+}
+
+fn drawn<'a>(sampling: &Sampling, fan_out: &'a [u64]) -> sampling::Batch<'a> {
+    sampling::Batch { seeds: sampling.batch.get(), seed_type: 0, fan_out }
+}
+
+fn hops(graph: &Graph, sampling: &Sampling) -> Vec<Hop> {
+    expected(graph, drawn(sampling, &fan_out(sampling)))
+}
+
+/// The epoch that a step of so long (s) is a mini-batch of. `None`: a step takes the whole graph.
+pub(crate) fn epoch(scenario: &Scenario, step_time_s: f64) -> Option<Epoch> {
+    let settings = scenario.model.graph()?;
+    let (sampling, graph) = settings.sampling.as_ref().zip(settings.graph.as_deref())?;
+    let batches = batches(scenario)?;
+    let features = scenario.features.clone().unwrap_or_default();
+    let batch = batch(scenario, settings, (&features, sampling), graph);
+    Some(Epoch {
+        batches,
+        epoch_time_s: Some(batches as f64 * step_time_s),
+        rows_per_batch: batch.rows,
+        bytes_per_batch: batch.rows * batch.row_bytes,
+        hit_rate: batch.hits,
+    })
+}
+
+/// Mini-batches of an epoch on each copy of the model: every node that is trained on is a seed
+/// once, every node where they are not known. `None`: a step takes the whole graph.
+pub(crate) fn batches(scenario: &Scenario) -> Option<u64> {
+    let settings = scenario.model.graph()?;
+    let (sampling, graph) = settings.sampling.as_ref().zip(settings.graph.as_deref())?;
+    let seeds = graph.training_nodes.unwrap_or_else(|| graph.nodes());
+    let copies = scenario.parallelism.data.map_or(1, Count::get);
+    Some(seeds.div_ceil(sampling.batch.get() * copies))
+}

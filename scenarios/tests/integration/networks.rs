@@ -1,0 +1,176 @@
+//! Graph networks: what must hold of every answer, whatever the numbers.
+
+use reports::summary::RunSummary;
+
+use crate::support::{messages, read, run};
+
+/// GraphSAGE on Reddit, an RTX 3090 on PCIe 4.
+const SAMPLED: &str = "name: sampled
+machine: { node: { name: epyc-pcie-8x, gpu: rtx-3090 } }
+model:
+  graph:
+    data: { preset: reddit }
+    network: { sage: { layers: 2, hidden: 16, outputs: 41 } }
+    sampling: { batch: 1000, fan_out: [25, 10], workers: 0 }
+training: { precision: fp32 }
+parallelism: { data: 1, idle: allow }
+";
+
+/// A layer on all of FB15k-237.
+const WHOLE: &str = "name: whole
+machine: { node: { name: epyc-pcie-8x, gpu: rtx-3090 } }
+model:
+  graph:
+    data: { preset: fb15k-237 }
+    network: { rgat: { hidden: 64, inputs: 64 } }
+training: { precision: fp32 }
+parallelism: { data: 1, idle: allow }
+";
+
+/// Runs of variants, each with settings below the name of its number.
+fn of(base: &str, variants: &[&str]) -> Vec<RunSummary> {
+    let lines = variants.iter().enumerate().map(|(n, settings)| format!("  v{n}: {settings}\n"));
+    let text = format!("{base}variants:\n{}", lines.collect::<String>());
+    run(&read(&text, &[]).unwrap_or_else(|wrong| panic!("{:?}", messages(&wrong)))).variants
+}
+
+fn time(run: &RunSummary) -> f64 {
+    run.step_time().unwrap_or_else(|| panic!("{}: {:?}", run.variant, run.failure))
+}
+
+fn rising(times: &[f64]) -> bool {
+    times.windows(2).all(|pair| pair[0] <= pair[1] * (1.0 + 1e-9))
+}
+
+/// In line, a batch is drawn, read and trained one after the other; ahead, the slowest decides.
+#[test]
+fn lanes_in_line_add_up_and_lanes_ahead_take_the_longest() {
+    let runs = of(
+        SAMPLED,
+        &[
+            "{ features: { home: gpu } }",
+            "{ features: { access: zero-copy } }",
+            "{ features: { access: zero-copy, buffers: 2 }, model: { graph: { sampling: { workers: 1 } } } }",
+            "{ features: { home: gpu }, model: { graph: { sampling: { workers: 1 } } } }",
+        ],
+    );
+    let [on_gpu, in_line, ahead, drawn] = [0, 1, 2, 3].map(|n| time(&runs[n]));
+    assert!(
+        rising(&[drawn, on_gpu, in_line]) && rising(&[ahead, in_line]),
+        "{drawn} {on_gpu} {in_line} {ahead}"
+    );
+    // The link takes what zero copy adds in line; ahead it hides behind nothing, or all else behind
+    // it.
+    let link = in_line - on_gpu;
+    assert!(ahead >= link * 0.99 && ahead < in_line * 0.9, "{ahead} {link}");
+    let epoch = runs[0].epoch.as_ref().expect("an epoch");
+    assert_eq!((epoch.batches, epoch.bytes_per_batch), (154, epoch.rows_per_batch * 2_408));
+    let rate = epoch.epoch_time_s.expect("a time") / (154.0 * on_gpu);
+    assert!((rate - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn more_threads_workers_caches_and_alignment_are_never_slower() {
+    let runs = of(
+        SAMPLED,
+        &[
+            "{ features: { access: host-gather, threads: 16 } }",
+            "{ features: { access: host-gather, threads: 4 } }",
+            "{ features: { access: host-gather, threads: 1 } }",
+            "{ features: { access: zero-copy, align: true, cache: { share: 50 % } } }",
+            "{ features: { access: zero-copy, align: true, cache: { share: 10 % } } }",
+            "{ features: { access: zero-copy, align: true } }",
+            "{ features: { access: zero-copy } }",
+        ],
+    );
+    let times: Vec<f64> = runs.iter().map(time).collect();
+    assert!(rising(&times[..3]) && rising(&times[3..]), "{times:?}");
+    let hits: Vec<f64> = runs.iter().map(|run| run.epoch.as_ref().expect("an epoch").hit_rate).collect();
+    assert!(hits[3] > hits[4] && hits[4] > 0.1 && hits[5] == 0.0, "{hits:?}");
+}
+
+/// A row of a cache of all nodes is never missed: the host and the link have nothing to do.
+#[test]
+fn a_cache_of_all_rows_is_as_fast_as_features_on_the_gpu() {
+    let runs = of(
+        SAMPLED,
+        &["{ features: { home: gpu } }", "{ features: { access: zero-copy, cache: { share: 100 % } } }"],
+    );
+    let [on_gpu, cached] = [0, 1].map(|n| time(&runs[n]));
+    assert!((cached / on_gpu - 1.0).abs() < 0.01, "{on_gpu} {cached}");
+}
+
+#[test]
+fn each_pass_of_hector_brings_its_part_and_is_beside_the_others() {
+    let runs = of(
+        WHOLE,
+        &[
+            "{ model: { graph: { system: { hector: { reorder: true, compact: true } } } } }",
+            "{ model: { graph: { system: { hector: { compact: true } } } } }",
+            "{ model: { graph: { system: { hector: {} } } } }",
+            "{ model: { graph: { system: dgl } } }",
+            "{ model: { graph: { system: pyg } } }",
+        ],
+    );
+    let times: Vec<f64> = runs.iter().map(time).collect();
+    assert!(rising(&times[..4]) && times[4] > times[2], "{times:?}");
+    let gain = times[2] / times[0];
+    assert!(gain > 1.2 && gain < 3.8, "both passes bring {gain}");
+    let peaks: Vec<u64> = runs.iter().map(|run| run.worst_device().expect("a GPU").peak_bytes).collect();
+    assert!(peaks[1] < peaks[2], "compaction stores a row a pair: {peaks:?}");
+}
+
+/// A weight of 64 x 64 in fp32 for each edge is 16 KiB.
+#[test]
+fn weights_of_edges_fit_small_graphs_alone() {
+    let sweep =
+        "sweep: { model.graph.data.preset: [aifb, mutag, fb15k-237, bgs, biokg, am, wikikg2, mag] }\n";
+    let text = format!("{WHOLE}{sweep}");
+    for (system, fit) in [("pyg-bmm", 4), ("{ hector: {} }", 8)] {
+        let step = format!(
+            "variants: {{ v: {{ model: {{ graph: {{ system: {system} }} }}, training: {{ step: forward }} }} }}\n"
+        );
+        let runs = run(&read(&format!("{text}{step}"), &[]).expect("it is valid")).variants;
+        let fits: Vec<bool> = runs.iter().map(|run| run.fits).collect();
+        assert_eq!(fits.iter().filter(|&&fits| fits).count(), fit, "{system}: {fits:?}");
+        assert!(fits[..fit].iter().all(|&fits| fits), "{system}: {fits:?}");
+    }
+}
+
+#[test]
+fn what_has_no_meaning_is_told_with_a_remedy() {
+    let wrong = |from: &str, to: &str| {
+        let failure = read(&SAMPLED.replace(from, to), &[]).expect_err(to);
+        messages(&failure).join("\n")
+    };
+    for (from, to, said) in [
+        ("fan_out: [25, 10]", "fan_out: [25]", "reads 2 hops, not 1"),
+        ("reddit", "redit", "redit"),
+        ("hidden: 16", "hidden: 16, heads: 3", "3 heads do not share"),
+        (
+            "parallelism: {",
+            "features: { home: gpu, access: zero-copy }\nparallelism: {",
+            "not read over a link",
+        ),
+        (
+            "parallelism: {",
+            "features: { home: gpu, cache: { share: 1 % } }\nparallelism: {",
+            "changes nothing",
+        ),
+        (
+            "parallelism: {",
+            "features: { access: zero-copy, process: { mps: 100 % } }\nparallelism: {",
+            "leaves one of the two",
+        ),
+        (
+            "workers: 0",
+            "workers: 0 }\n    system: { hector: {} ",
+            "Hector compiles networks with types of edges",
+        ),
+        ("precision: fp32", "precision: fp32, global_batch: 10", "`training.global_batch` has no meaning"),
+        ("preset: reddit", "statistics: { nodes: 10, edges: 0 }", "edges"),
+    ] {
+        let message = wrong(from, to);
+        assert!(message.contains(said), "{to}: {message}");
+    }
+}
