@@ -37,7 +37,7 @@ pub struct Traversal {
     pub table: u64,
     /// Bytes read in order.
     pub streamed: u64,
-    /// Of these, bytes that the second-level cache serves instead of memory.
+    /// Part of them that the second-level cache serves instead of memory.
     pub cached: u64,
     /// Bytes written, each once.
     pub written: u64,

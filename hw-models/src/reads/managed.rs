@@ -44,10 +44,7 @@ impl ManagedReads {
 
     /// Migration for rows at random places of a table of which nothing is there.
     pub fn first_touch(&self, reads: &RowReads) -> Migration {
-        let table = reads.table_bytes();
-        let leaves = (table as f64 / LEAF).max(1.0);
-        let spans = 1.0 + reads.row_bytes as f64 / LEAF;
-        let touched = -(-(reads.rows as f64 * spans) / leaves).exp_m1();
+        let (table, touched) = (reads.table_bytes(), touched(reads));
         let moved = if touched > 0.5 { 1.0 } else { touched };
         let bytes = (table as f64 * moved) as u64;
         let evicted = bytes.saturating_sub(self.room);
@@ -59,14 +56,18 @@ impl ManagedReads {
     /// a share of the table has room, and another leaves for each that comes.
     pub fn steady(&self, reads: &RowReads) -> Migration {
         let table = reads.table_bytes() as f64;
-        let leaves = (table / LEAF).max(1.0);
-        let spans = 1.0 + reads.row_bytes as f64 / LEAF;
-        let touched = -(-(reads.rows as f64 * spans) / leaves).exp_m1();
         let missing = 1.0 - (self.room as f64 / table.max(1.0)).min(1.0);
-        let bytes = (table * touched * missing) as u64;
+        let bytes = (table * touched(reads) * missing) as u64;
         let time = picoseconds(2.0 * bytes as f64 / self.bytes_per_s);
         Migration { bytes, evicted: bytes, time }
     }
+}
+
+/// Share of the leaves of a table that rows at random places touch.
+fn touched(reads: &RowReads) -> f64 {
+    let leaves = (reads.table_bytes() as f64 / LEAF).max(1.0);
+    let spans = 1.0 + reads.row_bytes as f64 / LEAF;
+    -(-(reads.rows as f64 * spans) / leaves).exp_m1()
 }
 
 #[cfg(test)]

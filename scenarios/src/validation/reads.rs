@@ -44,7 +44,7 @@ enum Kind {
     Lists,
     /// Gathers of a probe by a kernel that has the GPU for itself.
     Gathers,
-    /// The same on some of its SMs.
+    /// Gathers of a probe on some of the SMs.
     GathersOnSms,
     /// Gathers of a probe by threads of the host.
     HostGathers,

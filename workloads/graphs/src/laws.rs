@@ -214,7 +214,7 @@ fn bisect(mut low: f64, mut high: f64, beyond: impl Fn(f64) -> bool) -> f64 {
     high
 }
 
-/// Whole nodes of whole degrees, which add up to `connected`.
+/// Nodes of whole degrees, which add up to `connected`.
 fn rounded(buckets: &[(f64, f64)], connected: u64) -> BTreeMap<u64, u64> {
     let mut counts = BTreeMap::new();
     let (mut wanted, mut given) = (0.0, 0);

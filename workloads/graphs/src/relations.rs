@@ -64,7 +64,7 @@ fn zipf(count: u64) -> Vec<f64> {
     (1..=count).map(|place| 1.0 / place as f64 / harmonic).collect()
 }
 
-/// Whole numbers of at least one and at most `most` that add up to `total`, close to these shares.
+/// Numbers of at least one and at most `most` that add up to `total`, close to these shares.
 fn split(total: u64, shares: &[f64], most: impl Fn(usize) -> u64) -> Vec<u64> {
     let wanted = |(place, share): (usize, &f64)| ((total as f64 * share) as u64).clamp(1, most(place).max(1));
     let mut parts: Vec<u64> = shares.iter().enumerate().map(wanted).collect();

@@ -24,8 +24,6 @@ pub struct FeedPlan {
     pub on_host: u64,
     /// Bytes that each GPU has there page-locked: buffers of batches.
     pub staged: u64,
-    /// Bytes that its drives hold.
-    pub on_drives: u64,
 }
 
 /// A lane that takes part in making batches.

@@ -104,17 +104,28 @@ fn sample(sampling: &Sampling, features: &Features, batch: &Batch) -> FeedLane<(
 
 /// A kernel that reads lists of neighbours in the memory of the GPU and writes those it draws.
 fn drawn(batch: &Batch) -> Traversal {
+    indexed((batch.edges, EDGE), batch.drawn_for * 2 * EDGE, batch.edges * 2 * EDGE)
+}
+
+/// A kernel that copies rows of a table in the memory of the GPU.
+fn found(batch: &Batch, rows: u64) -> Traversal {
+    indexed((rows, batch.row_bytes), rows * EDGE, rows * batch.row_bytes)
+}
+
+/// A kernel that reads different rows by index, and other bytes in order.
+fn indexed((rows, row_bytes): (u64, u64), streamed: u64, written: u64) -> Traversal {
+    let bytes = rows * row_bytes;
     Traversal {
         dtype: Dtype::Fp32,
-        edges: batch.edges,
-        gathered: batch.edges * EDGE,
-        table: batch.edges * EDGE,
-        streamed: batch.drawn_for * 2 * EDGE,
-        written: batch.edges * 2 * EDGE,
+        edges: rows,
+        gathered: bytes,
+        table: bytes,
+        streamed,
         cached: 0,
+        written,
         destinations: 0,
         longest: 0,
-        row_bytes: EDGE,
+        row_bytes,
         atomics: 0,
         walk: Walk::Block,
     }
@@ -184,24 +195,5 @@ impl Features {
                 vec![gather(vec![("bring managed pages", Work::Rows(fault)), from_table], buffers)]
             }
         }
-    }
-}
-
-/// A kernel that copies rows of a table in the memory of the GPU.
-fn found(batch: &Batch, rows: u64) -> Traversal {
-    let bytes = rows * batch.row_bytes;
-    Traversal {
-        dtype: Dtype::Fp32,
-        edges: rows,
-        gathered: bytes,
-        table: bytes,
-        streamed: rows * EDGE,
-        written: bytes,
-        cached: 0,
-        destinations: 0,
-        longest: 0,
-        row_bytes: batch.row_bytes,
-        atomics: 0,
-        walk: Walk::Block,
     }
 }

@@ -94,8 +94,6 @@ pub enum Function {
     Add,
     /// Product of all.
     Multiply,
-    /// The first over the second.
-    Divide,
     /// Over the number of edges that lead to a node.
     Mean,
     /// max(x, x / 5).
@@ -104,14 +102,8 @@ pub enum Function {
     Relu,
     /// Hyperbolic tangent.
     Tanh,
-    /// e^x.
-    Exponential,
-    /// x Phi(x).
-    Gelu,
     /// Some elements become 0.
     Dropout,
-    /// Normalisation of a row.
-    LayerNorm,
 }
 
 /// A weight.

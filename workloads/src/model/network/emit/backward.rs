@@ -127,10 +127,8 @@ impl Emission<'_> {
             if here {
                 let bytes = self.size(read);
                 let kept = self.tensor(if matches!(function, Function::Tanh) { id } else { read });
-                let layer_norm = function == Function::LayerNorm;
-                let class = if layer_norm { StreamClass::LayerNorm } else { StreamClass::Elementwise };
                 let traffic = (self.size(id) + bytes, bytes);
-                self.draft.stream(result, class, traffic, &[gradient, kept], &[(result, bytes)]);
+                self.stream(result, traffic, &[gradient, kept], &[(result, bytes)]);
                 self.give(read, result);
             } else {
                 let mut walk = self.walk();

@@ -1,10 +1,9 @@
 //! Functions of edges and sums over them, a kernel each: DGL's SDDMM, SpMM and edge softmax, and
 //! the gathers and scatters of PyTorch Geometric.
 
-use crate::graph::operator::StreamClass;
 use crate::model::names::{Name, name};
 
-use super::super::layer::{Function, Made, Space, ValueId};
+use super::super::layer::{Space, ValueId};
 use super::Emission;
 
 impl Emission<'_> {
@@ -23,12 +22,7 @@ impl Emission<'_> {
         }
         let reads: Vec<Name> = of.iter().map(|&read| self.tensor(read)).collect();
         let bytes = of.iter().map(|&read| self.size(read)).sum();
-        if let Made::Map(_, Function::LayerNorm) = value.made {
-            let rows = self.graph.rows(value.space);
-            self.draft.walk(to.0, (StreamClass::LayerNorm, rows), (bytes, to.1), &reads, &[to]);
-        } else {
-            self.stream(to.0, (bytes, to.1), &reads, &[to]);
-        }
+        self.stream(to.0, (bytes, to.1), &reads, &[to]);
     }
 
     /// One kernel over edges, from rows wherever they are to rows of edges.

@@ -1,8 +1,6 @@
 //! Walks over the edges of a graph: traffic by where rows are.
 
-use hw_models::kernels as traversal;
-
-use crate::graph::operator::{Dtype, Traversal, Work};
+use crate::graph::operator::{self, Dtype, Traversal, Work};
 use crate::model::names::Name;
 
 use super::super::layer::{End, Space};
@@ -62,7 +60,7 @@ impl Walk<'_> {
         let end = if space == Space::Sources { End::Source } else { End::Destination };
         self.traversal.longest = self.traversal.longest.max(self.graph.most(end));
         self.traversal.destinations = self.graph.rows(space);
-        self.traversal.walk = traversal::Walk::Thread;
+        self.traversal.walk = operator::Walk::Thread;
         self.write(space, width);
     }
 
@@ -104,7 +102,7 @@ impl<'a> Emission<'a> {
             longest,
             row_bytes,
             atomics,
-            walk: traversal::Walk::Block,
+            walk: operator::Walk::Block,
         };
         Walk { graph: self.graph, over, traversal }
     }
