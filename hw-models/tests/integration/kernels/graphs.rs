@@ -19,6 +19,20 @@ fn the_longest_segment_bounds_a_weight_gradient_however_many_sms_there_are() {
 }
 
 #[test]
+fn rows_that_are_dealt_out_wait_for_no_segment() {
+    let rtx3090 = model("rtx-3090");
+    let of = |scattered, longest| {
+        let shape = Segments { scattered, longest, ..typed(Layout::WeightGradient) };
+        rtx3090.segments(&shape).unwrap().alone().as_secs()
+    };
+    let (short, long) = (of(true, 10_000), of(true, 500_000));
+    // 4,096 shares of 152 rows: those of the longest segment add to its gradient one after the other.
+    let conflicts = 4_096.0 * 490_000.0 / 620_232.0 * rtx3090.parameters.graph.conflict_ns * 1e-9;
+    assert!(long - short <= conflicts, "{short} {long}");
+    assert!(of(false, 500_000) > 10.0 * long, "{long}");
+}
+
+#[test]
 fn padding_of_many_segments_costs_tiles() {
     let seconds = |segments| {
         let shape = Segments { segments, ..typed(Layout::Forward) };

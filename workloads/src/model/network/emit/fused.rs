@@ -227,7 +227,7 @@ impl Emission<'_> {
             layout: Layout::WeightGradient,
             gathered,
             table: self.graph.rows(of_space),
-            scattered: false,
+            scattered: true,
         };
         let writes = [(result, self.bytes(self.graph.copies(w.by), w.elements()))];
         self.draft.phase = Phase::BackwardWeight;

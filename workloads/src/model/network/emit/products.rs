@@ -252,7 +252,7 @@ impl Emission<'_> {
             self.draft.gemm(each, batch, (self.dtype(), Layout::WeightGradient), &reads, &[(each, all)]);
             self.draft.stream(result, StreamClass::EmbeddingGradient, (all, writes[0].1), &[each], &writes);
         } else if one || fused {
-            self.at_once(result, w.by, shape, (table, false), &reads, &writes);
+            self.at_once(result, w.by, shape, (table, true), &reads, &writes);
         } else {
             self.type_by_type(result, (space, w.by), shape, false, &reads, &writes);
         }

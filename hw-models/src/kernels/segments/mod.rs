@@ -13,8 +13,11 @@
 //! A block has one tile: it loads rows and weights, multiplies and stores, and does nothing of that
 //! at once, so that times of memory and of the rest add up.
 //!
-//! A weight gradient sums over the rows of its segment, which nothing deals out: the block of the
-//! longest segment walks all its rows, a step of rows after the other, while other SMs are idle.
+//! A weight gradient sums over the rows of its segment. Where results are stored, a block has the
+//! whole segment: that of the longest walks all its rows, a step after the other, while other SMs
+//! are idle. Where they are added by atomics, rows are [dealt out](dealt).
+
+mod dealt;
 
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +46,8 @@ pub struct Segments {
     pub gathered: bool,
     /// Different rows of the table they are found in; as `rows` where they are in order.
     pub table: u64,
-    /// Results are added to rows by atomics.
+    /// Results are added by atomics: to rows that others add to as well, or to a weight gradient of
+    /// which each block sums some rows.
     pub scattered: bool,
 }
 
@@ -64,6 +68,9 @@ impl KernelModel {
     /// # Errors
     /// When the GPU has no rate or the catalogue no parameters for the type.
     pub fn segments(&self, shape: &Segments) -> Result<KernelCost, KernelError> {
+        if shape.layout == Layout::WeightGradient && shape.scattered {
+            return self.dealt(shape);
+        }
         let achieved = self.parameters.stream(StreamClass::Elementwise)?.achieved;
         let graph = &self.parameters.graph;
         let peak = self.peak(shape.dtype)? / f64::from(self.facts.sms.max(1)) * graph.products;
@@ -83,7 +90,7 @@ impl KernelModel {
                 let moved = self.cache_seconds(cached, sms) + self.atomic_seconds(added, sms);
                 let walked = match shape.layout {
                     Layout::WeightGradient => {
-                        let steps = shape.rows as f64 * shape.parts() as f64 * walked_s;
+                        let steps = shape.rows as f64 * shape.parts(GRADIENT) as f64 * walked_s;
                         (steps / (f64::from(sms) * RESIDENT as f64)).max(shape.longest as f64 * walked_s)
                     }
                     _ => 0.0,
@@ -140,9 +147,9 @@ impl Segments {
         }
     }
 
-    /// Parts of the gradient of a weight.
-    const fn parts(&self) -> u64 {
-        self.n.div_ceil(GRADIENT).saturating_mul(self.k.div_ceil(GRADIENT))
+    /// Parts of such sides of the gradient of a weight.
+    const fn parts(&self, side: u64) -> u64 {
+        self.n.div_ceil(side).saturating_mul(self.k.div_ceil(side))
     }
 
     /// Bytes of weights that blocks find in the cache, as others of their segment brought them.
@@ -159,7 +166,7 @@ impl Segments {
     /// Thread blocks of tiles; weight gradients have a block for each part of each segment.
     fn blocks(&self, tile: u64) -> u64 {
         match self.layout {
-            Layout::WeightGradient => self.segments.saturating_mul(self.parts()).max(1),
+            Layout::WeightGradient => self.segments.saturating_mul(self.parts(GRADIENT)).max(1),
             _ => self.tiles(tile).saturating_mul(self.n.div_ceil(COLUMNS)).max(1),
         }
     }
