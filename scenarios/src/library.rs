@@ -1,7 +1,7 @@
 //! The scenarios that come with foretrain, embedded so that they run from any directory.
 
 /// Name and text of each, in the order in which they are listed.
-const LIBRARY: [(&str, &str); 58] = [
+const LIBRARY: [(&str, &str); 59] = [
     ("bpipe-gpt3-96b", include_str!("../library/bpipe-gpt3-96b.yaml")),
     ("bpipe-gpt3-96b-flash", include_str!("../library/bpipe-gpt3-96b-flash.yaml")),
     ("bpipe-gpt3-134b", include_str!("../library/bpipe-gpt3-134b.yaml")),
@@ -53,6 +53,7 @@ const LIBRARY: [(&str, &str); 58] = [
     ("fusion-transformer", include_str!("../library/fusion-transformer.yaml")),
     ("fusion-or-graphs", include_str!("../library/fusion-or-graphs.yaml")),
     ("fusion-search-space", include_str!("../library/fusion-search-space.yaml")),
+    ("pytorch-direct-graphs", include_str!("../library/pytorch-direct-graphs.yaml")),
     ("pytorch-direct-reddit", include_str!("../library/pytorch-direct-reddit.yaml")),
     ("zero-copy-row-sizes", include_str!("../library/zero-copy-row-sizes.yaml")),
     ("gnn-feature-placement", include_str!("../library/gnn-feature-placement.yaml")),

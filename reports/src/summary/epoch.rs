@@ -17,6 +17,28 @@ pub struct Epoch {
     pub bytes_per_batch: u64,
     /// Share of the rows that a cache on the GPU has, 0 to 1.
     pub hit_rate: f64,
+    /// Work of its lanes.
+    pub parts: EpochParts,
+}
+
+/// How long the lanes of an epoch work, also where others work at the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EpochParts {
+    /// Drawing neighbours (s).
+    pub sampling_s: f64,
+    /// Gathering and copying rows of features (s).
+    pub features_s: f64,
+    /// Kernels of the network and its optimizer (s).
+    pub training_s: f64,
+}
+
+impl EpochParts {
+    /// A list of them, for a sentence.
+    fn in_words(&self) -> String {
+        let Self { sampling_s, features_s, training_s } = *self;
+        let [sampling, features, training] = [sampling_s, features_s, training_s].map(quantity::seconds);
+        format!("sampling works for {sampling}, features for {features}, training for {training}")
+    }
 }
 
 impl Epoch {
@@ -30,6 +52,9 @@ impl Epoch {
             0.0 => String::new(),
             rate => format!(", {} of them from a cache on the GPU", quantity::percent(rate)),
         };
-        format!("an epoch of {} mini-batches{time}; each reads {rows} rows ({bytes}){hits}", self.batches)
+        let (batches, parts) = (self.batches, self.parts.in_words());
+        format!(
+            "an epoch of {batches} mini-batches{time}: {parts}; each batch reads {rows} rows ({bytes}){hits}"
+        )
     }
 }

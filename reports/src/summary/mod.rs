@@ -31,7 +31,7 @@ pub use allocator::{AllocatorPeak, FRAGMENTS, Moment};
 pub use campaign::{Campaign, Checkpoint, Cost, CostPart, Histories, JobFailures};
 pub use detailed::{DetailedLane, DetailedSpan, DetailedTimeline, PathLeg, Piece};
 pub use drives::{DriveState, DriveUse, NewDrives};
-pub use epoch::Epoch;
+pub use epoch::{Epoch, EpochParts};
 pub use kept::KeptActivations;
 pub use lane::LaneTime;
 pub use machine::{Calibrated, ConstantOrigin, DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind};

@@ -82,11 +82,13 @@ impl Expectation {
         }
         let selectors: Vec<&Selector> = match &self.statement {
             Statement::Faster(faster) if faster.mean_over.is_empty() => vec![&faster.faster, &faster.than],
-            Statement::Less(less) => vec![&less.less, &less.than],
+            Statement::Less(less) if less.mean_over.is_empty() => vec![&less.less, &less.than],
             Statement::Order(order) => order.order.iter().collect(),
             Statement::Equal(equal) => vec![&equal.equal, &equal.to],
             Statement::Value(value) => vec![&value.of],
-            Statement::Faster(_) | Statement::Fits(_) | Statement::DoesNotFit(_) => Vec::new(),
+            Statement::Faster(_) | Statement::Less(_) | Statement::Fits(_) | Statement::DoesNotFit(_) => {
+                Vec::new()
+            }
         };
         let scope = Scope { runs, expectation: self };
         let found: Vec<&RunSummary> =
@@ -110,7 +112,9 @@ impl Expectation {
                 format!("{} is faster than {} in the mean", faster.faster, faster.than)
             }
             Statement::Less(less) => {
-                format!("{} of {} is less than that of {}", words_of(less.metric), less.less, less.than)
+                let of_mean = if less.mean_over.is_empty() { "" } else { " in the mean" };
+                let metric = words_of(less.metric);
+                format!("{metric} of {} is less than that of {}{of_mean}", less.less, less.than)
             }
             Statement::Order(order) => {
                 let names: Vec<String> = order.order.iter().map(Selector::to_string).collect();
@@ -164,6 +168,11 @@ impl Expectation {
     }
 }
 
+/// The number of settings that a figure is the mean of.
+fn of_mean(points: Option<usize>) -> String {
+    points.map_or_else(String::new, |points| format!(", the mean of {points} settings"))
+}
+
 /// What the runs say.
 struct Found {
     holds: bool,
@@ -189,49 +198,62 @@ impl<'a> Scope<'a> {
         let (ratio, points) = match statement.mean_over.as_slice() {
             [] => (throughput(self.best(&statement.faster)?) / throughput(self.best(&statement.than)?), None),
             axes => {
-                let ratios = self.ratios(statement, axes)?;
-                (ratios.iter().sum::<f64>() / ratios.len() as f64, Some(ratios.len()))
+                let of = [&statement.faster, &statement.than];
+                let (mean, points) = self.mean_ratio(of, axes, |run| Some(throughput(run)))?;
+                (mean, Some(points))
             }
         };
         let (low, high) =
             statement.by.as_ref().map_or((1.0, f64::INFINITY), |range| (range.low.value, range.high.value));
         let holds = if statement.by.is_some() { (low..=high).contains(&ratio) } else { ratio > 1.0 };
-        let of = points.map_or_else(String::new, |points| format!(", the mean of {points} settings"));
-        Ok(Found::new(holds, format!("{} times{of}", quantity::significant(ratio))))
+        Ok(Found::new(holds, format!("{} times{}", quantity::significant(ratio), of_mean(points))))
     }
 
-    /// By the values of some axes at which both have a result, how much faster the one is.
-    fn ratios(&self, statement: &Faster, axes: &[String]) -> Result<Vec<f64>, String> {
+    /// The mean ratio of a figure of two runs over the values of some axes at which both have it,
+    /// and the number of these.
+    fn mean_ratio(
+        &self,
+        [one, other]: [&Selector; 2],
+        axes: &[String],
+        figure: impl Fn(&RunSummary) -> Option<f64>,
+    ) -> Result<(f64, usize), String> {
         let of = |run: &'a RunSummary| -> Option<Vec<&'a String>> {
             axes.iter().map(|axis| run.point.get(axis)).collect()
         };
         let best = |selector: &Selector, at: &[&String]| {
             let here =
                 self.select(selector).into_iter().filter(|run| of(run).is_some_and(|point| point == at));
-            here.filter(|run| run.step_time().is_some()).map(throughput).reduce(f64::max)
+            let with_result = here.filter(|run| run.step_time().is_some());
+            with_result.max_by(|a, b| throughput(a).total_cmp(&throughput(b)))
         };
         let mut points: Vec<Vec<&String>> = Vec::new();
-        for point in self.select(&statement.than).into_iter().filter_map(of) {
+        for point in self.select(other).into_iter().filter_map(of) {
             if !points.contains(&point) {
                 points.push(point);
             }
         }
-        let ratio =
-            |point: &Vec<&String>| Some(best(&statement.faster, point)? / best(&statement.than, point)?);
-        let ratios: Vec<f64> = points.iter().filter_map(ratio).collect();
-        match ratios.is_empty() {
-            true => Err(format!("no values of {} have results of both", axes.join(" and "))),
-            false => Ok(ratios),
+        let at = |selector, point: &Vec<&String>| figure(best(selector, point)?);
+        let ratios: Vec<f64> =
+            points.iter().filter_map(|point| Some(at(one, point)? / at(other, point)?)).collect();
+        match ratios.len() {
+            0 => Err(format!("no values of {} have results of both", axes.join(" and "))),
+            points => Ok((ratios.iter().sum::<f64>() / points as f64, points)),
         }
     }
 
     fn less(&self, statement: &Less) -> Result<Found, String> {
-        let ours = self.metric(&statement.less, statement.metric)?;
-        let other = self.metric(&statement.than, statement.metric)?;
-        let share = 1.0 - ours / other;
+        let (less, than, metric) = (&statement.less, &statement.than, statement.metric);
+        let (ratio, points) = match statement.mean_over.as_slice() {
+            [] => (self.metric(less, metric)? / self.metric(than, metric)?, None),
+            axes => {
+                let (mean, points) = self.mean_ratio([less, than], axes, |run| metric.of(run))?;
+                (mean, Some(points))
+            }
+        };
+        let share = 1.0 - ratio;
         let by = statement.by.as_ref();
         let holds = by.map_or(share > 0.0, |range| (range.low.value..=range.high.value).contains(&share));
-        Ok(Found::new(holds, format!("by {}", quantity::percent(share))))
+        Ok(Found::new(holds, format!("by {}{}", quantity::percent(share), of_mean(points))))
     }
 
     fn order(&self, statement: &Order) -> Result<Found, String> {

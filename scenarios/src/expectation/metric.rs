@@ -16,6 +16,8 @@ pub enum Metric {
     StepTimeS,
     /// Time of an epoch of mini-batches of a graph network, in seconds.
     EpochTimeS,
+    /// Time in which lanes gather and copy the features of an epoch, in seconds.
+    FeatureTimeS,
     /// Samples per second; there if `training.micro_batch` is given.
     SamplesPerS,
     /// Tokens per second of a transformer.
@@ -59,7 +61,7 @@ impl Metric {
     /// What its figures measure.
     pub(crate) fn kind(self) -> FigureKind {
         match self {
-            Self::StepTimeS | Self::EpochTimeS => FigureKind::Seconds,
+            Self::StepTimeS | Self::EpochTimeS | Self::FeatureTimeS => FigureKind::Seconds,
             Self::PeakMemoryBytes
             | Self::PeakActivationBytes
             | Self::PeakAllocatedBytes
@@ -88,6 +90,7 @@ impl Metric {
         match self {
             Self::StepTimeS => run.step_time(),
             Self::EpochTimeS => run.epoch.as_ref()?.epoch_time_s,
+            Self::FeatureTimeS => Some(run.epoch.as_ref()?.parts.features_s),
             Self::SamplesPerS => run.samples_per_s,
             Self::TokensPerS => run.tokens_per_s,
             Self::Mfu => run.mfu,

@@ -82,6 +82,9 @@ pub struct Less {
     /// Least and greatest share of the other's that is missing (`[28 %, 40 %]`); any above 0 when absent.
     #[serde(default)]
     pub by: Option<Range>,
+    /// Axes of the sweep whose values the share is the mean over, as of a ratio of throughputs.
+    #[serde(default)]
+    pub mean_over: Vec<String>,
 }
 
 /// Runs in ascending order of a metric.

@@ -4,7 +4,7 @@
 use graphs::Graph;
 use graphs::cache::{Policy, Reads};
 use graphs::sampling::{self, Hop, expected};
-use reports::summary::Epoch;
+use reports::summary::{Epoch, EpochParts};
 use workloads::diagnostic::Diagnostic;
 use workloads::feed::{Around, Batch, Features, FeedPlan, Sampling};
 use workloads::model::layered::LayeredModel;
@@ -137,8 +137,13 @@ fn hops(graph: &Graph, sampling: &Sampling) -> Vec<Hop> {
     expected(graph, drawn(sampling, &fan_out(sampling)))
 }
 
-/// The epoch that a step of so long (s) is a mini-batch of. `None`: a step takes the whole graph.
-pub(crate) fn epoch(scenario: &Scenario, step_time_s: f64) -> Option<Epoch> {
+/// The epoch that a step of so long (s) is a mini-batch of, from its parts by the number of its
+/// mini-batches. `None`: a step takes the whole graph.
+pub(crate) fn epoch(
+    scenario: &Scenario,
+    step_time_s: f64,
+    parts: impl Fn(u64) -> EpochParts,
+) -> Option<Epoch> {
     let settings = scenario.model.graph()?;
     let (sampling, graph) = settings.sampling.as_ref().zip(settings.graph.as_deref())?;
     let batches = batches(scenario)?;
@@ -150,6 +155,7 @@ pub(crate) fn epoch(scenario: &Scenario, step_time_s: f64) -> Option<Epoch> {
         rows_per_batch: batch.rows,
         bytes_per_batch: batch.rows * batch.row_bytes,
         hit_rate: batch.hits,
+        parts: parts(batches),
     })
 }
 

@@ -17,6 +17,7 @@ use workloads::plan::Built;
 use super::communication::communication;
 use super::drawing::link_kind;
 use super::drives::drives;
+use super::epoch_parts;
 use super::idle::idle_gpus;
 use super::lasting;
 use super::power;
@@ -109,7 +110,9 @@ impl Measured<'_> {
             summary.step_time_uncertainty.as_ref().map(|errors| errors.interval(step_time_s));
         let batch = self.scenario.training.global_batch.map(Count::get);
         summary.samples_per_s = batch.map(|samples| samples as f64 / step_time_s);
-        summary.epoch = plans::network::epoch(self.scenario, step_time_s);
+        let steps = plans::steps(self.scenario) * plans::micro_batches_per_flush(self.scenario).max(1);
+        let parts = |batches| epoch_parts::parts(self.lowered(), self.run, steps, batches);
+        summary.epoch = plans::network::epoch(self.scenario, step_time_s, parts);
         if let Some(effort) = plans::effort(self.scenario) {
             summary.tokens_per_s = effort.tokens.map(|tokens| tokens / step_time_s);
             summary.mfu = effort.mfu(step_time_s);

@@ -7,6 +7,7 @@ mod constants;
 mod detail;
 mod drawing;
 mod drives;
+mod epoch_parts;
 mod explain;
 mod failure;
 mod first;

@@ -82,6 +82,15 @@ fn a_ratio_may_be_the_mean_over_settings_at_which_both_have_a_result() {
 }
 
 #[test]
+fn a_missing_share_may_be_the_mean_over_settings() {
+    let runs = [run("plain", 1, 1.0), run("bpipe", 1, 0.5), run("plain", 2, 4.0), run("bpipe", 2, 3.0)];
+    let less = "less: bpipe, than: plain, metric: step_time_s, mean_over: [training.micro_batch]";
+    let experiment = stating(&format!("expect:\n  - {{ {less}, by: [37 %, 38 %] }}\n"));
+    let check = experiment.promises()[0].check(&runs, experiment.sources());
+    assert_eq!((check.passed, check.measured.as_str()), (true, "by 37.5 %, the mean of 2 settings"));
+}
+
+#[test]
 fn what_does_not_fit_is_told_with_its_reason() {
     assert!(holds("{ fits: bpipe }"));
     assert!(holds("{ fits: { best_of: [plain, bpipe] } }"));
