@@ -24,6 +24,13 @@ pub const PIPELINE_BUBBLE: &str = "pipeline bubble";
 /// Nothing left to do in this step.
 pub const IDLE: &str = "idle at the end";
 
+/// Useful work at the nominal bandwidth of memory.
+pub const BYTES: &str = "compute: bytes";
+/// What its products take at the peak rate of their type, beyond that.
+pub const ARITHMETIC: &str = "compute: arithmetic";
+/// The rest of it, in which multiprocessors idle or wait.
+pub const OCCUPANCY: &str = "compute: occupancy";
+
 /// Kernels of a stream, of a replayed trace or an executed program.
 pub const KERNELS: &str = "kernels";
 /// Copies and fills of a stream.

@@ -14,6 +14,7 @@ use indexmap::{IndexMap, IndexSet};
 use serde::Serialize;
 
 use crate::ranking::Speed;
+use crate::state;
 use crate::summary::{Campaign, Failure, PowerUse, Ratio, RunSummary, SCHEMA_VERSION};
 pub use row::{Row, Unit};
 
@@ -96,7 +97,7 @@ impl Compared {
     pub fn of(a: &Side<'_>, b: &Side<'_>) -> Self {
         let runs = [a.run, b.run];
         let step = Row::new("step time", Unit::Seconds, runs.map(RunSummary::step_time));
-        let time = time(runs);
+        let time = by_cause(runs);
         let figures = figures(runs);
         let named = |side: &Side<'_>| Named { name: side.name.clone(), source: side.source.clone() };
         Self {
@@ -158,15 +159,27 @@ pub fn csv(out: &mut impl Write, compared: &Compared) -> io::Result<()> {
 }
 
 /// Causes of two steps, the largest difference first. Empty where a run has no step.
-fn time(runs: [&RunSummary; 2]) -> Vec<Row> {
+pub(crate) fn by_cause(runs: [&RunSummary; 2]) -> Vec<Row> {
     let [Some(a), Some(b)] = runs.map(RunSummary::step_time) else { return Vec::new() };
-    let mut rows = by_name(runs.map(|run| &run.time_breakdown_s), Unit::Seconds, |seconds| *seconds);
+    let causes = causes(runs);
+    let mut rows = by_name([&causes[0], &causes[1]], Unit::Seconds, |seconds| *seconds);
     let sums = runs.map(|run| run.time_breakdown_s.values().sum::<f64>());
     let rest = [a - sums[0], b - sums[1]];
     if rest.iter().any(|rest| rest.abs() > ROUNDING * a.max(b)) {
         rows.push(Row::new(NO_CAUSE, Unit::Seconds, rest.map(Some)));
     }
     largest_first(rows)
+}
+
+/// Breakdowns of two steps, with what bounds kernels in place of their compute where both know it.
+fn causes(runs: [&RunSummary; 2]) -> [IndexMap<String, f64>; 2] {
+    let are_split = runs.iter().all(|run| !run.kernel_time_s.is_empty());
+    runs.map(|run| {
+        let whole = run.time_breakdown_s.clone().into_iter();
+        let others = whole.filter(|(cause, _)| !are_split || cause != state::COMPUTE);
+        let split = run.kernel_time_s.clone().into_iter().filter(|_| are_split);
+        split.chain(others).collect()
+    })
 }
 
 /// Kinds of bytes at the peaks of the fullest devices, the largest difference first.

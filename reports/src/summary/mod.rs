@@ -164,6 +164,10 @@ pub struct RunSummary {
     /// Step time by cause, mean over ranks: the words of [`crate::state`]. Adds up to the step.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub time_breakdown_s: IndexMap<String, f64>,
+    /// The compute of it by what bounds kernels; absent where layers are computed again, or kernels
+    /// are not known.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub kernel_time_s: IndexMap<String, f64>,
     /// The rank that keeps the others waiting.
     pub slowest_rank: Option<RankTime>,
     /// The same breakdown for every rank, or for every group of equal ranks.

@@ -4,7 +4,7 @@ mod rows;
 
 use std::io::{self, Write};
 
-use super::{Style, clean, time, warnings};
+use super::{Style, clean, gains, time, warnings};
 use crate::explained::explained_of;
 use crate::finding::{conditions, rests_on, without_result};
 use crate::published::Published;
@@ -81,6 +81,7 @@ fn closing(
     };
     let paragraphs = counted
         .into_iter()
+        .chain(best.and_then(|run| gains::gain(run, comparison)))
         .chain(remedies(&summary.variants, comparison))
         .chain(best.and_then(evidence))
         .chain(summary.calibrations.iter().map(|file| format!("calibrated: {}", file.in_words())))

@@ -4,6 +4,7 @@
 
 pub mod brief;
 mod campaign;
+mod gains;
 mod lanes;
 mod program;
 mod replay;
@@ -83,6 +84,7 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         if !lines.is_empty() {
             writeln!(out, "\n{}", lines.join("\n"))?;
         }
+        gains::table(out, style, &point.runs)?;
         let heading = format!("communication of a rank in a step of {named}");
         let titles = &["kind", ">times", ">bytes", ">exposed", ">of the step"];
         section(out, style, &heading, titles, communication(run))?;

@@ -42,6 +42,30 @@ fn causes_add_up_to_the_difference_of_the_steps() {
     assert!(pairs > 20, "{pairs}");
 }
 
+/// Bounds of kernels stand in place of compute where both runs know them.
+#[test]
+fn kernels_are_told_by_what_bounds_them() {
+    let whole = comparison().variants.into_iter().find(|run| run.fits).expect("one fits");
+    let split = |bytes: f64| {
+        let mut run = whole.clone();
+        let compute = run.time_breakdown_s["compute"];
+        run.step_time_s = run.step_time().map(|step| step + bytes);
+        run.time_breakdown_s["compute"] += bytes;
+        let parts = [("compute: bytes", bytes), ("compute: occupancy", compute)];
+        run.kernel_time_s = parts.map(|(part, time)| (part.to_owned(), time)).into_iter().collect();
+        run
+    };
+    let (little, much) = (split(0.1), split(0.3));
+    let compared = Compared::of(&side("much", &much), &side("little", &little));
+    assert_eq!(compared.time[0].what, "compute: bytes");
+    assert!((compared.time[0].difference().unwrap_or_default() + 0.2).abs() < 1e-9, "{:?}", compared.time);
+    assert!(
+        (sum(&compared.time) + 0.2).abs() < 1e-9 && !compared.time.iter().any(|row| row.what == "compute")
+    );
+    let unknown = Compared::of(&side("much", &much), &side("whole", &whole));
+    assert!(unknown.time.iter().any(|row| row.what == "compute"));
+}
+
 /// Time that no cause has is a row of its own.
 #[test]
 fn time_without_a_cause_is_told() {

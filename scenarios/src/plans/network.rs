@@ -138,10 +138,12 @@ fn hops(graph: &Graph, sampling: &Sampling) -> Vec<Hop> {
 }
 
 /// The epoch that a step of so long (s) is a mini-batch of, from its parts by the number of its
-/// mini-batches. `None`: a step takes the whole graph.
+/// mini-batches; where it is simulated from its begin, the first batch comes after `first_s`. `None`:
+/// a step takes the whole graph.
 pub(crate) fn epoch(
     scenario: &Scenario,
     step_time_s: f64,
+    first_s: f64,
     parts: impl Fn(u64) -> EpochParts,
 ) -> Option<Epoch> {
     let settings = scenario.model.graph()?;
@@ -149,9 +151,10 @@ pub(crate) fn epoch(
     let batches = batches(scenario)?;
     let features = scenario.features.clone().unwrap_or_default();
     let batch = batch(scenario, settings, (&features, sampling), graph);
+    let filled_s = if scenario.training.epoch == Some(true) { first_s } else { 0.0 };
     Some(Epoch {
         batches,
-        epoch_time_s: Some(batches as f64 * step_time_s),
+        epoch_time_s: Some(batches as f64 * step_time_s + filled_s),
         rows_per_batch: batch.rows,
         bytes_per_batch: batch.rows * batch.row_bytes,
         hit_rate: batch.hits,

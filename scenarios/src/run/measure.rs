@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
+use hw_models::catalogue::Gpu;
 use indexmap::IndexMap;
 use reports::summary::{DevicePeak, LinkUse, RankTime, ResourceUse, RunSummary, Uncertainty};
 use sim_core::id::FluidId;
@@ -10,10 +11,12 @@ use sim_core::noise::{Noise, Pause};
 use sim_core::outcome::{ByCause, Run};
 use sim_core::platform::Fluid;
 use sim_core::time::Time;
+use workloads::account::Accounts;
 use workloads::lower::{Lowered, RankIds};
 use workloads::names::{cause, kind};
 use workloads::plan::Built;
 
+use super::asked::{Asked, asked, bounds};
 use super::communication::communication;
 use super::drawing::link_kind;
 use super::drives::drives;
@@ -74,7 +77,8 @@ impl Measured<'_> {
         if let Some((tally, accounts)) = self.tally.zip(self.built.accounts.as_ref()) {
             let steps = self.measured_steps();
             summary.communication = communication(self.lowered(), accounts, tally, steps);
-            summary.power = power::power(self.scenario, (self.lowered(), accounts), &busy_s, summary);
+            let asked = self.asked(accounts);
+            summary.power = power::power(self.scenario, (self.lowered(), &asked), &busy_s, summary);
             summary.provenance = tally.provenance(self.slowest(summary));
             summary.drives =
                 drives((self.built, accounts), (self.run, tally), self.words, (steps, self.step_time_s()));
@@ -87,6 +91,14 @@ impl Measured<'_> {
     fn slowest(&self, summary: &RunSummary) -> usize {
         let named = summary.slowest_rank.as_ref().and_then(|rank| self.words.rank_called(&rank.name));
         named.unwrap_or(0)
+    }
+
+    /// By rank, the demand of its kernels over all steps; nothing where the machine is not known.
+    fn asked(&self, accounts: &Accounts) -> Vec<Asked> {
+        let machine = plans::machine::of(self.scenario).ok();
+        let gpus = machine.iter().flat_map(|machine| plans::machine::gpus(machine, self.scenario));
+        let gpus: Vec<&Gpu> = gpus.map(|(_, gpu)| gpu).collect();
+        asked(self.lowered(), accounts, &gpus)
     }
 
     /// The errors of the time of a step.
@@ -112,7 +124,8 @@ impl Measured<'_> {
         summary.samples_per_s = batch.map(|samples| samples as f64 / step_time_s);
         let steps = plans::steps(self.scenario) * plans::micro_batches_per_flush(self.scenario).max(1);
         let parts = |batches| epoch_parts::parts(self.lowered(), self.run, steps, batches);
-        summary.epoch = plans::network::epoch(self.scenario, step_time_s, parts);
+        let first_s = self.window(0).start.as_secs();
+        summary.epoch = plans::network::epoch(self.scenario, step_time_s, first_s, parts);
         if let Some(effort) = plans::effort(self.scenario) {
             summary.tokens_per_s = effort.tokens.map(|tokens| tokens / step_time_s);
             summary.mfu = effort.mfu(step_time_s);
@@ -224,6 +237,10 @@ impl Measured<'_> {
     /// Fills in where the time of a step goes, from that of every rank.
     pub(super) fn set_breakdown(&self, summary: &mut RunSummary, by_rank: Vec<IndexMap<String, f64>>) {
         summary.time_breakdown_s = mean_by_cause(&by_rank);
+        if let Some(accounts) = &self.built.accounts {
+            let steps = f64::from(plans::steps(self.scenario));
+            summary.kernel_time_s = bounds(&self.asked(accounts), &by_rank, steps);
+        }
         let groups = ranks::groups(self.lowered(), by_rank);
         summary.ranks = groups
             .into_iter()

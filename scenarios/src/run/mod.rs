@@ -1,6 +1,7 @@
 //! Running an experiment: every variant at every point, in parallel, into one summary.
 
 mod allocation;
+mod asked;
 mod choice;
 mod communication;
 mod constants;

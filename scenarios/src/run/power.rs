@@ -1,18 +1,13 @@
 //! Power of a run: what its kernels ask of each board over a step.
 
-use std::collections::BTreeMap;
-
 use hw_models::power::{BoardPower, BoardUse};
 use hw_models::provenance::Origin;
 use indexmap::IndexMap;
 use reports::summary::{NINE_OF_TEN, PowerUse, RunSummary};
-use sim_core::id::BlockId;
-use workloads::account::Accounts;
 use workloads::lower::Lowered;
 use workloads::names::cause;
-use workloads::schedule::LaneKind;
 
-use super::lanes::{Lane, lanes};
+use super::asked::Asked;
 use super::ranks;
 use crate::plans;
 use crate::schema::Scenario;
@@ -24,21 +19,12 @@ use crate::schema::Scenario;
 const MEASURED: f64 = 0.08;
 const ASSUMED: f64 = 0.2;
 
-/// Demand on a board over all steps.
-#[derive(Clone, Copy, Debug, Default)]
-struct Asked {
-    /// Bytes of HBM.
-    bytes: f64,
-    /// Matrix products at the peak rate of their types (s).
-    at_peak_s: f64,
-}
-
 /// Power and energy of the ranks of a run, in which kernels run for `busy_s` of a step, by rank.
 ///
 /// `None`: no board was ever measured, or the machine is not known.
 pub(super) fn power(
     scenario: &Scenario,
-    (lowered, accounts): (&Lowered, &Accounts),
+    (lowered, asked): (&Lowered, &[Asked]),
     busy_s: &[f64],
     summary: &RunSummary,
 ) -> Option<PowerUse> {
@@ -48,16 +34,12 @@ pub(super) fn power(
     let boards: Vec<BoardPower> = boards.collect::<Option<_>>()?;
     let step_s = summary.step_time_s?;
     let all_steps_s = step_s * f64::from(plans::steps(scenario));
-    let asked = asked(lowered, accounts);
     let drawn = |(rank, busy_s): (usize, &f64)| {
         let stage = rank / ranks::replicas(lowered);
-        let lane = lowered.streams[lowered.ranks[rank].compute.index()].lane;
-        let Asked { bytes, at_peak_s } = asked.get(&lane).copied().unwrap_or_default();
-        let nominal = gpus[stage].1.bandwidth_gb_per_s * 1e9;
         boards[stage].drawn(BoardUse {
             busy: busy_s / step_s,
-            memory: bytes / nominal / all_steps_s,
-            products: at_peak_s / all_steps_s,
+            memory: asked[rank].bytes_s / all_steps_s,
+            products: asked[rank].at_peak_s / all_steps_s,
         })
     };
     let all_w: f64 = busy_s.iter().enumerate().map(drawn).sum();
@@ -83,26 +65,4 @@ pub(super) fn power(
 pub(super) fn busy_s(times: &IndexMap<String, f64>) -> f64 {
     let works = [cause::COMPUTE, cause::RECOMPUTE, cause::COMMUNICATION];
     works.iter().filter_map(|work| times.get(*work)).sum()
-}
-
-/// By lane that computes, the demand of all its kernels on a board.
-fn asked(lowered: &Lowered, accounts: &Accounts) -> BTreeMap<u32, Asked> {
-    let compute = (0..).zip(lanes(lowered)).filter(|(_, lane)| lane.kind == LaneKind::Compute);
-    compute.map(|(number, lane)| (number, of_lane(&lane, accounts))).collect()
-}
-
-fn of_lane(lane: &Lane<'_>, accounts: &Accounts) -> Asked {
-    let mut times: BTreeMap<BlockId, f64> = BTreeMap::new();
-    for call in lane.calls {
-        *times.entry(call.block).or_default() += f64::from(call.repeat);
-    }
-    let mut asked = Asked::default();
-    for (block, times) in times {
-        for task in lane.ops(block).iter().filter_map(|op| lane.done_by(op)) {
-            let load = accounts.load(task.kind);
-            asked.bytes += times * load.bytes as f64;
-            asked.at_peak_s += times * load.at_peak.as_secs();
-        }
-    }
-    asked
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
+use reports::state;
 use reports::summary::{AllocatorPeak, DevicePeak, FailureKind, LinkUse, RunSummary, Spread};
 use sim_core::time::Time;
 
@@ -76,6 +77,10 @@ fn times(run: &RunSummary, step: f64, wrong: Wrong<'_>) {
         adds_up("breakdowns add up to the step", &rank.name, &rank.time_breakdown_s, described);
     }
     adds_up("breakdowns add up to the step", "mean", &run.time_breakdown_s, described);
+    if !run.kernel_time_s.is_empty() {
+        let compute = run.time_breakdown_s.get(state::COMPUTE).copied().unwrap_or_default();
+        adds_up("bounds of kernels add up to compute", "kernels", &run.kernel_time_s, compute);
+    }
     let shares: f64 = run.provenance.values().sum();
     if (shares - 1.0).abs() > ROUNDING {
         wrong("provenance shares add up to 1", format!("{shares}: {:?}", run.provenance));

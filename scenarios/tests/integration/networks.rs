@@ -69,6 +69,26 @@ fn lanes_in_line_add_up_and_lanes_ahead_take_the_longest() {
     assert!((rate - 1.0).abs() < 1e-12);
 }
 
+/// From its begin to its end an epoch in line is its steps, and one with workers waits for the first
+/// batch alone.
+#[test]
+fn an_epoch_from_its_begin_has_the_first_batch() {
+    let runs = of(
+        SAMPLED,
+        &[
+            "{ features: { home: gpu } }",
+            "{ features: { home: gpu }, training: { epoch: true } }",
+            "{ features: { home: gpu }, model: { graph: { sampling: { workers: 2 } } } }",
+            "{ features: { home: gpu }, model: { graph: { sampling: { workers: 2 } } }, training: { epoch: true } }",
+        ],
+    );
+    let [steady, whole, ahead, ahead_whole] = [0, 1, 2, 3]
+        .map(|n: usize| runs[n].epoch.as_ref().and_then(|epoch| epoch.epoch_time_s).expect("a time"));
+    assert!((whole / steady - 1.0).abs() < 1e-6, "{whole} {steady}");
+    let first = ahead_whole - ahead;
+    assert!(first > 0.0 && first < 2.0 * steady / 154.0, "{first} {ahead}");
+}
+
 #[test]
 fn more_threads_workers_caches_and_alignment_are_never_slower() {
     let runs = of(

@@ -25,13 +25,14 @@ static ALLOCATOR: Counting = Counting;
 const HELD_MAX: usize = 256 << 20;
 const ASKED_MAX: usize = 16 << 30;
 /// Settings that are right in none of the files with any of the numbers: layers over images in a
-/// decoder of tokens, links of parts that have none, drives described in place of GPUs and network
-/// interfaces, sizes that 1 does not divide, lists of one where a file needs more, the queue of a
-/// trace. Settings of graph networks and features have no file here yet: 89 of them.
-const USELESS_MAX: usize = 151;
+/// decoder of tokens, links of parts that have none, reads of link classes without the rest, drives
+/// described in place of GPUs and network interfaces, sizes that 1 does not divide, lists of one
+/// where a file needs more, statistics of graphs that go with others, networks that no file has, the
+/// queue of a trace.
+const USELESS_MAX: usize = 125;
 
 /// Files that have a use for the settings: those of each kind of model.
-const BASES: [(&str, &str); 14] = [
+const BASES: [(&str, &str); 16] = [
     (
         "profile",
         "name: profile
@@ -158,6 +159,31 @@ machine:
       - { between: [g1, cpu], class: pcie4, lanes: 16 }
 model: { transformer: { preset: gpt2 } }
 training: { micro_batch: 1, accumulate: 4, sequence: 1024 }
+",
+    ),
+    (
+        "sampled",
+        "name: sampled
+machine: { node: { name: dgx-a100-80g } }
+model:
+  graph:
+    data: { statistics: { nodes: 100000, edges: 2000000, training_nodes: 5000 } }
+    network: { gat: { layers: 1, hidden: 64, heads: 4, outputs: 64 } }
+    sampling: { batch: 100, fan_out: [5] }
+features: { width: 64 }
+training: { precision: fp32 }
+",
+    ),
+    (
+        "typed",
+        "name: typed
+machine: { node: { name: dgx-a100-80g } }
+model:
+  graph:
+    data: { preset: aifb }
+    network: { rgat: { layers: 1, hidden: 64 } }
+features: { width: 64 }
+training: { precision: fp32 }
 ",
     ),
     (

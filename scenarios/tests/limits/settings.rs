@@ -16,8 +16,18 @@ pub(super) struct Setting {
 const PLACE: &str = "<number>";
 
 /// Parts of the top level that are settings.
-const SETTINGS: [&str; 9] =
-    ["machine", "storage", "model", "training", "parallelism", "memory", "software", "techniques", "run"];
+const SETTINGS: [&str; 10] = [
+    "machine",
+    "storage",
+    "model",
+    "features",
+    "training",
+    "parallelism",
+    "memory",
+    "software",
+    "techniques",
+    "run",
+];
 
 /// All of them.
 pub(super) fn integers() -> Vec<Setting> {

@@ -2,6 +2,7 @@
 
 mod layered;
 mod machine;
+mod network;
 mod profiled;
 mod techniques;
 mod transformer;
@@ -15,10 +16,11 @@ pub fn scenario(seed: u64, number: u64) -> String {
     let draw = &mut Draw::of(seed, number);
     let mut settings = Settings::default();
     settings.set("name", format!("case {number} of seed {seed}"));
-    match draw.between(0, 9) {
+    match draw.between(0, 10) {
         0..=2 => profiled::fill(draw, &mut settings),
         3..=7 => transformer::fill(draw, &mut settings),
-        _ => layered::fill(draw, &mut settings),
+        8..=9 => layered::fill(draw, &mut settings),
+        _ => network::fill(draw, &mut settings),
     }
     simulation(draw, &mut settings);
     settings.yaml()

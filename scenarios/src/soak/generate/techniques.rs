@@ -156,11 +156,11 @@ fn activations(draw: &mut Draw, settings: &mut Settings, plan: &Plan) -> bool {
     match draw.between(0, 9) {
         0 | 1 if !plan.scheduled.splits => return offload(draw, settings, plan),
         2 if !plan.scheduled.splits => {
-            let mut coordinations = vec!["oblivious", "disjoint", "automatic"];
-            if plan.stages == 1 {
-                // Twice, as few plans that swap have one stage.
-                coordinations.extend(["synchronised", "shifted", "shifted"]);
-            }
+            // Few plans that swap have one stage, without which copies are not shifted.
+            let coordinations: &[&str] = match plan.stages {
+                1 => &["shifted", "shifted", "synchronised", "automatic"],
+                _ => &["oblivious", "disjoint", "automatic"],
+            };
             let choices = json!({
                 "engine": ["online", "greedy"],
                 "coordination": coordinations,
@@ -169,7 +169,7 @@ fn activations(draw: &mut Draw, settings: &mut Settings, plan: &Plan) -> bool {
                 "pinned": [false],
             });
             settings.set("techniques.swap", json!({}));
-            settings.some(draw, 40, "techniques.swap", &choices);
+            settings.some(draw, 60, "techniques.swap", &choices);
             settings.some(draw, 50, "memory", &json!({ "limit": ["500 MB", "2 GB", "8 GB"] }));
         }
         3 if plan.scheduled.is_1f1b() && plan.stages > 1 && !plan.layered => {
