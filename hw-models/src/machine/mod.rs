@@ -47,7 +47,7 @@ pub use settings::{
     Cluster, Degrade, Ends, MoreNodes, PartLink, PartSettings, Parts, Settings, SingleNode, SocketMemory,
     Under,
 };
-pub use transfers::{Transfers, join};
+pub use transfers::{Transfers, join, part_of};
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -271,6 +271,16 @@ impl Machine {
     pub fn memory_of(&self, part: PartId) -> Option<PartId> {
         let (node, local) = self.groups.of_part(part)?;
         Some(node.part(node.graph.memory_of[local as usize]?))
+    }
+
+    /// The host memories of a node, in the order of its sockets.
+    ///
+    /// # Panics
+    /// If there are fewer nodes.
+    pub fn memories_of_node(&self, node: u32) -> impl Iterator<Item = PartId> + '_ {
+        let node = self.node(node);
+        let parts = (0..).zip(&node.graph.parts);
+        parts.filter(|(_, part)| part.kind == PartKind::Memory).map(move |(local, _)| node.part(local))
     }
 
     /// The network interface through which a part sends.

@@ -18,7 +18,7 @@
 
 use std::collections::BTreeMap;
 
-use sim_core::fixed::Rate;
+use sim_core::fixed::{Rate, Ratio};
 use sim_core::id::{CauseId, PortId};
 use sim_core::platform::{Demand, Platform};
 
@@ -195,4 +195,11 @@ pub fn join(demands: &mut Vec<Demand>, demand: Demand) {
         }
         None => demands.push(demand),
     }
+}
+
+/// A part of a demand, with the weight of as much as goes through it.
+pub fn part_of(demand: Demand, part: f64) -> Demand {
+    let one = f64::from(Ratio::ONE.0);
+    let [coefficient, weight] = [demand.coefficient, demand.weight].map(|of| f64::from(of.0) * part / one);
+    demand.coefficient(coefficient).weight(weight)
 }

@@ -1,5 +1,6 @@
 //! Reads of host memory that are no copies: rows of a table that threads of a GPU read over its
-//! link, that threads of the host gather into a buffer, or that move on page faults.
+//! link, that threads of the host gather into a buffer, or that move on page faults. Rows of the
+//! memory of other GPUs are read likewise, rows on drives in pages ([`PageReads`]).
 //!
 //! A link has two ceilings (Min et al., "EMOGI", VLDB 2020; Min et al., "PyTorch-Direct", 2021):
 //! its requests in flight, each for a round trip, and its payload. A request occupies its slot the
@@ -20,7 +21,9 @@
 
 mod host;
 mod managed;
+mod pages;
 mod requests;
+mod sockets;
 
 use serde::{Deserialize, Serialize};
 use sim_core::fixed::Rate;
@@ -30,7 +33,9 @@ use crate::kernels::picoseconds;
 
 pub use host::HostGather;
 pub use managed::{ManagedReads, Migration};
+pub use pages::{PageReaders, PageReads};
 pub use requests::{Order, PERIOD, Requests, RowReads};
+pub use sockets::Sockets;
 
 /// Reads of host memory by threads of a GPU over a link of 16 lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,6 +104,15 @@ impl LinkReads {
         };
         let payload_gb_per_s = effective_gb_per_s;
         let (start_us, reach_gb, walk_ns) = (14.6, 0.689, 25.5);
+        Self { in_flight, round_trip_us, payload_gb_per_s, start_us, reach_gb, walk_ns }
+    }
+
+    /// Estimate for reads of the memory of other GPUs over NVLink (GB/s): payload alone limits
+    /// them, as no number of requests in flight is known; a round trip as over PCIe 5, and no
+    /// walks, as peers map all of each other's memory in pages of 2 MiB.
+    pub const fn of_nvlink(payload_gb_per_s: f64) -> Self {
+        let (in_flight, reach_gb) = (f64::INFINITY, f64::INFINITY);
+        let (round_trip_us, start_us, walk_ns) = (1.31, 1.31, 0.0);
         Self { in_flight, round_trip_us, payload_gb_per_s, start_us, reach_gb, walk_ns }
     }
 

@@ -129,6 +129,22 @@ impl RowReads {
         Found { lines: different(lines, LINE), sectors: different(sectors, SECTOR) }
     }
 
+    /// Different pages of `page` bytes that the rows touch, which begin at any distance from a
+    /// page's border that the pitch allows. Rows are different and at random places: a page is left
+    /// out if none of those that touch it is read.
+    pub fn pages(&self, page: u64) -> u64 {
+        let (pitch, page) = (self.pitch.max(self.row_bytes).max(1), page.max(1));
+        let step = gcd(pitch, page);
+        let first = self.offset % step;
+        let last = first + self.row_bytes.max(1) - 1;
+        let of_row = 1.0 + (last / step) as f64 * step as f64 / page as f64;
+        let all = (self.table_rows as f64 * pitch as f64 / page as f64).ceil();
+        let read = (self.rows as f64 / self.table_rows.max(1) as f64).min(1.0);
+        let on_page = of_row * self.table_rows as f64 / all.max(1.0);
+        let missed = if read < 1.0 { (on_page * (-read).ln_1p()).exp() } else { 0.0 };
+        (all * (1.0 - missed)).round() as u64
+    }
+
     /// Units that spans of `bytes` touch, which begin where [`PERIOD`] rows do.
     fn touched(&self, bytes: u64, unit: u64) -> u64 {
         if bytes == 0 {
@@ -146,6 +162,8 @@ const fn gcd(a: u64, b: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -199,6 +217,49 @@ mod tests {
             let ragged = 4 * elements > LINE && !(4 * elements).is_multiple_of(LINE);
             prop_assert_eq!(shifted.lines < naive.lines, ragged);
         }
+    }
+
+    proptest! {
+        /// One row after the other at every distance from a border, then pages that no row is on.
+        #[test]
+        fn pages_of_all_rows_are_those_of_the_table_and_of_few_their_own(
+            row_bytes in 1_u64..20_000,
+            exponent in 9_u32..17,
+            offset in 0_u64..4_096,
+        ) {
+            let page = 1 << exponent;
+            let touched = |row: u64| {
+                let begin = offset % gcd(row_bytes, page) + row * row_bytes;
+                ((begin + row_bytes - 1) / page - begin / page + 1) as f64
+            };
+            let counted = (0..page).map(touched).sum::<f64>() / page as f64;
+            let table = of(row_bytes, 1, offset, true);
+            // Pages are whole: a thousand of many rows say the mean of one to three digits.
+            let few = RowReads { rows: 1_000, table_rows: 1 << 40, ..table };
+            prop_assert!((few.pages(page) as f64 / 1e3 - counted).abs() < 1e-3);
+            let all = RowReads { rows: table.table_rows, ..table };
+            let pages = (all.table_rows * row_bytes).div_ceil(page);
+            prop_assert_eq!(all.pages(page), pages);
+            prop_assert!(table.pages(page) <= pages);
+        }
+    }
+
+    /// A plain draw of different rows, the pages of each marked.
+    #[test]
+    fn neighbours_on_a_page_share_it() {
+        let table = RowReads { rows: 20_000, table_rows: 100_000, ..of(500, 4, 0, true) };
+        let mut random = 88_172_645_463_325_252_u64;
+        let mut drawn = BTreeSet::new();
+        while (drawn.len() as u64) < table.rows {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            drawn.insert(random % table.table_rows);
+        }
+        let of_row = |row: &u64| [row * 500 / 4_096, (row * 500 + 499) / 4_096];
+        let drawn: BTreeSet<u64> = drawn.iter().flat_map(of_row).collect();
+        let found = table.pages(4_096) as f64;
+        assert!((found / drawn.len() as f64 - 1.0).abs() < 0.01, "{found} {}", drawn.len());
     }
 
     #[test]

@@ -21,7 +21,7 @@ use sim_core::id::{CauseId, FluidId};
 use sim_core::platform::{Bucket, Demand, Platform};
 
 use crate::catalogue::Ssd;
-use crate::machine::{Machine, MachineResources, NoRoute, PartId, Transfers, join};
+use crate::machine::{Machine, MachineResources, NoRoute, PartId, Transfers, join, part_of};
 
 use super::{Array, Requests};
 
@@ -206,12 +206,3 @@ fn rates(machine: &Machine, drive: PartId) -> [f64; 2] {
 fn both(drive: &Ssd) -> f64 {
     2.0 * drive.mixed_share.unwrap_or(0.5).max(0.5)
 }
-
-/// A member's part of a demand, with the weight of as much as goes through it.
-fn part_of(demand: Demand, part: f64) -> Demand {
-    let [coefficient, weight] = [demand.coefficient, demand.weight].map(|of| of.0 as f64 * part / ONE);
-    demand.coefficient(coefficient).weight(weight)
-}
-
-/// A coefficient of one, in its unit.
-const ONE: f64 = sim_core::fixed::Ratio::ONE.0 as f64;

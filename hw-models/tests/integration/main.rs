@@ -13,6 +13,7 @@ mod kernels;
 mod machine;
 mod machine_groups;
 mod machine_set;
+mod pages;
 mod reads;
 mod storage;
 mod table;
