@@ -5,7 +5,7 @@ use std::fmt;
 use crate::graph::operator::Label;
 
 /// Most words of a name.
-const WORDS: usize = 5;
+const WORDS: usize = 6;
 
 /// A name of an operator or a tensor: words of a source, some of them numbered (`convolution 3 input gradient`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -110,21 +110,13 @@ fn published_rows() {
 #[test]
 fn relations_lead_to_their_sources() {
     let acm = preset("acm");
-    let subject = acm.node_types.iter().position(|of| of.name == "subject").expect("a type");
+    let of_name = |name| acm.node_types.iter().position(|of| of.name == name).expect("a type");
+    let (author, subject) = (of_name("author"), of_name("subject"));
     let hops = expected(&acm, Batch { seeds: 10, seed_type: subject, fan_out: &[4, 1000] });
     let has = acm.relations.iter().position(|of| of.name == "is-about").expect("a relation");
     // Ten subjects draw from papers alone, four each but where they have fewer.
     assert!((hops[0].sampled() - hops[0].edges[has]).abs() < 1e-9);
     assert!(hops[0].edges[has] <= 40.0 && hops[0].edges[has] > 30.0, "{hops:?}");
-    assert_eq!(hops[0].sources[0], 0.0, "authors are two hops away");
-    assert!(hops[1].sources[0] > 0.0 && hops[1].sources[subject] > 10.0);
-}
-
-/// A histogram of 111 million nodes takes 50 ms.
-#[test]
-fn expectations_are_fast() {
-    let graph = preset("papers100M");
-    let start = std::time::Instant::now();
-    expected(&graph, Batch { seeds: 8000, seed_type: 0, fan_out: &[15, 10, 5] });
-    assert!(start.elapsed().as_millis() < 50, "{:?}", start.elapsed());
+    assert_eq!(hops[0].sources[author], 0.0, "authors are two hops away");
+    assert!(hops[1].sources[author] > 0.0 && hops[1].sources[subject] > 10.0);
 }

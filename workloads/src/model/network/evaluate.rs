@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::compact::compacted;
+use super::compact::stored_at;
 use super::kinds::{LayerShape, NetworkKind};
 use super::layer::{By, End, Function, Made, NetworkLayer, Space, ValueId, WeightId};
 use super::reorder::reordered;
@@ -37,6 +37,18 @@ impl Small {
         pairs
     }
 
+    /// All nodes of the type at an end of a type of edges, with that type.
+    fn typed(&self, end: End) -> BTreeMap<(usize, usize), usize> {
+        let of_edge = |&edge: &(usize, usize, usize)| {
+            let node_type = self.nodes[at(edge, end)];
+            let nodes = (0..self.nodes.len()).filter(move |&node| self.nodes[node] == node_type);
+            nodes.map(move |node| ((node, edge.2), 0))
+        };
+        let mut all: BTreeMap<(usize, usize), usize> = self.edges.iter().flat_map(of_edge).collect();
+        all.values_mut().enumerate().for_each(|(number, place)| *place = number);
+        all
+    }
+
     fn row(&self, space: Space, edge: usize) -> usize {
         let (source, destination, relation) = self.edges[edge];
         match space {
@@ -44,6 +56,7 @@ impl Small {
             Space::Destinations => destination,
             Space::Edges => edge,
             Space::Pairs(end) => self.pairs(end)[&(at(self.edges[edge], end), relation)],
+            Space::Typed(end) => self.typed(end)[&(at(self.edges[edge], end), relation)],
         }
     }
 
@@ -53,6 +66,7 @@ impl Small {
             Space::Sources | Space::Destinations => (0..self.nodes.len()).map(|node| (node, 0)).collect(),
             Space::Edges => self.edges.iter().map(|&(source, _, relation)| (source, relation)).collect(),
             Space::Pairs(end) => self.pairs(end).into_keys().collect(),
+            Space::Typed(end) => self.typed(end).into_keys().collect(),
         }
     }
 }
@@ -238,13 +252,14 @@ proptest! {
         heads in 1..3_u64,
         (inputs, each) in (1..4_u64, 1..4_u64),
     ) {
-        let shape = LayerShape { inputs, outputs: heads * each, heads, is_last: true };
+        let shape = LayerShape { inputs, outputs: heads * each, heads, is_last: true, gated: false };
         let plain = kind.layer(shape);
         let made = Evaluation::of(&plain, &graph);
         for changed in [
             reordered(plain.clone()),
-            compacted(plain.clone()),
-            compacted(reordered(plain.clone())),
+            stored_at(plain.clone(), Space::Pairs),
+            stored_at(plain.clone(), Space::Typed),
+            stored_at(reordered(plain.clone()), Space::Pairs),
         ] {
             prop_assert_eq!(&Evaluation::of(&changed, &graph), &made);
         }
@@ -253,7 +268,7 @@ proptest! {
 
 #[test]
 fn reordering_drops_products_that_nothing_else_reads() {
-    let shape = LayerShape { inputs: 64, outputs: 64, heads: 1, is_last: true };
+    let shape = LayerShape { inputs: 64, outputs: 64, heads: 1, is_last: true, gated: false };
     let needed = |layer: &NetworkLayer| {
         let names = layer.values.iter().zip(layer.needed()).filter(|(_, needed)| *needed);
         names.map(|(value, _)| value.name).collect::<Vec<_>>()

@@ -36,6 +36,8 @@ pub struct LayerShape {
     pub heads: u64,
     /// True if no other layer follows: no function after it.
     pub is_last: bool,
+    /// Dropout, a gate between result and input, and normalisation end a layer (HGT).
+    pub gated: bool,
 }
 
 impl NetworkKind {
@@ -175,9 +177,32 @@ fn attention(LayerShape { inputs, outputs, heads, .. }: LayerShape, by: By) -> N
     layer
 }
 
+/// Linear layer with GELU of each type of nodes, before the layers of HGT (`adapt_ws` of DGL's
+/// example).
+pub(super) fn entry(inputs: u64, outputs: u64) -> NetworkLayer {
+    let mut layer = NetworkLayer::default();
+    let features = layer.value("features", Space::Destinations, inputs, Made::Features);
+    let weight = layer.weight("entry weight", By::NodeType, [1, inputs, outputs]);
+    let product = layer.value("entry", Space::Destinations, outputs, Made::Linear(features, weight));
+    layer.output =
+        layer.value("gelu", Space::Destinations, outputs, Made::Map(vec![product], Function::Gelu));
+    layer
+}
+
+/// Linear layer from the last features to classes.
+pub(super) fn classifier(inputs: u64, classes: u64) -> NetworkLayer {
+    let mut layer = NetworkLayer::default();
+    let features = layer.value("features", Space::Destinations, inputs, Made::Features);
+    let weight = layer.weight("class weight", By::Nothing, [1, inputs, classes]);
+    layer.output = layer.value("classes", Space::Destinations, classes, Made::Linear(features, weight));
+    layer
+}
+
 /// For each type of nodes linear `k`, `q`, `v`; for each edge `k W_att[type]`, times `q` and a
-/// constant of the type; softmax; `v W_msg[type]`, weighed and summed.
-fn hgt(LayerShape { inputs, outputs, heads, .. }: LayerShape) -> NetworkLayer {
+/// constant of the type; softmax; `v W_msg[type]`, weighed and summed; a linear layer of the node's
+/// type. Scales by a parameter are in that weight, unless the layer is gated (DGL 0.9.1,
+/// `examples/pytorch/hgt/model.py`).
+fn hgt(LayerShape { inputs, outputs, heads, gated, .. }: LayerShape) -> NetworkLayer {
     let mut layer = NetworkLayer::default();
     let features = layer.value("features", Space::Sources, inputs, Made::Features);
     let own = layer.value("own features", Space::Destinations, inputs, Made::OwnFeatures);
@@ -195,7 +220,19 @@ fn hgt(LayerShape { inputs, outputs, heads, .. }: LayerShape) -> NetworkLayer {
     let score = layer.value("score", Space::Edges, heads, Made::Map(vec![dot, prior], Function::Multiply));
     let weights = layer.value("attention", Space::Edges, heads, Made::Softmax(score));
     let messages = layer.value("message", Space::Edges, outputs, Made::Linear(values, message));
-    layer.output =
-        layer.value("weighted sum", Space::Destinations, outputs, Made::Sum(messages, Some(weights)));
+    let at_nodes = Space::Destinations;
+    let sum = layer.value("weighted sum", at_nodes, outputs, Made::Sum(messages, Some(weights)));
+    let out = layer.weight("output weight", By::NodeType, [1, outputs, outputs]);
+    layer.output = layer.value("output product", at_nodes, outputs, Made::Linear(sum, out));
+    if gated {
+        let [gate, norm] = [("gate", 1), ("scale and shift", 2)].map(|(name, rows)| {
+            layer.weight(name, By::NodeType, [1, rows, if rows == 1 { 1 } else { outputs }])
+        });
+        let product = layer.output;
+        let mut then = |name, of, function| layer.value(name, at_nodes, outputs, Made::Map(of, function));
+        let dropped = then("dropout", vec![product], Function::Dropout);
+        let kept = then("gated", vec![dropped, own], Function::Gate(gate));
+        layer.output = then("norm", vec![kept], Function::Norm(norm));
+    }
     layer
 }

@@ -45,6 +45,19 @@ pub enum Space {
     Edges,
     /// Each node at an end of edges with a type of these edges: what depends on both is there once.
     Pairs(End),
+    /// Each node of the type at an end of a type of edges, once for each such type, whether edges
+    /// are there or not.
+    Typed(End),
+}
+
+impl Space {
+    /// Where nodes of its rows are on edges; edges count for their destinations.
+    pub const fn end(self) -> End {
+        match self {
+            Self::Sources | Self::Pairs(End::Source) | Self::Typed(End::Source) => End::Source,
+            _ => End::Destination,
+        }
+    }
 }
 
 /// An end of an edge.
@@ -104,6 +117,12 @@ pub enum Function {
     Tanh,
     /// Some elements become 0.
     Dropout,
+    /// Gaussian error linear unit.
+    Gelu,
+    /// Of a result and an input, each in its share: a parameter of the type through a sigmoid.
+    Gate(WeightId),
+    /// Normalisation of a row, times and plus a parameter of its type.
+    Norm(WeightId),
 }
 
 /// A weight.
@@ -173,25 +192,19 @@ impl NetworkLayer {
         }
         needed
     }
-
-    /// For each weight, whether a needed value is made of it.
-    pub fn needed_weights(&self) -> Vec<bool> {
-        let mut needed = vec![false; self.weights.len()];
-        for (value, is_needed) in self.values.iter().zip(self.needed()) {
-            if let (Made::Linear(_, weight), true) = (&value.made, is_needed) {
-                needed[weight.0] = true;
-            }
-        }
-        for at in (0..self.weights.len()).rev() {
-            if needed[at] {
-                self.weights[at].product.into_iter().flatten().for_each(|factor| needed[factor.0] = true);
-            }
-        }
-        needed
-    }
 }
 
 impl Made {
+    /// The weight that it reads.
+    pub const fn weight(&self) -> Option<WeightId> {
+        match self {
+            &Self::Linear(_, weight) | &Self::Map(_, Function::Gate(weight) | Function::Norm(weight)) => {
+                Some(weight)
+            }
+            _ => None,
+        }
+    }
+
     /// Values that it reads.
     pub fn reads(&self) -> Vec<ValueId> {
         let mut own = self.clone();

@@ -1,5 +1,7 @@
 //! A network on a graph, as blocks of operators: one for each layer, the last with the loss.
 
+use std::collections::BTreeSet;
+
 use crate::graph::Phase;
 use crate::graph::operator::{Dtype, StreamClass};
 use crate::model::draft::{BlockDraft, Draft, Drafted};
@@ -8,7 +10,7 @@ use crate::model::names::{Name, name};
 use crate::model::transformer::Step;
 
 use super::emit::{Emission, FEATURES, OUTPUT_GRADIENT};
-use super::kinds::{LayerShape, NetworkKind};
+use super::kinds::{LayerShape, NetworkKind, classifier, entry};
 use super::layer::{NetworkLayer, Space, ValueId};
 use super::subgraph::Subgraph;
 use super::system::{Rules, System};
@@ -20,6 +22,9 @@ pub struct Network {
     pub kind: NetworkKind,
     /// Their shapes, the first one first.
     pub layers: Vec<LayerShape>,
+    /// Width of the features that a linear layer of each type of nodes reads before the first, and
+    /// classes of another one behind the last. `None`: layers alone.
+    pub ends: Option<[u64; 2]>,
     /// Which kernels compute them.
     pub system: System,
 }
@@ -27,11 +32,22 @@ pub struct Network {
 impl Network {
     /// Its operators, each layer on the part of a graph that it works on.
     pub fn model(&self, parts: &[Subgraph], on: &LayeredExecution) -> LayeredModel {
-        let last = self.layers.len().saturating_sub(1);
-        let layers = self.layers.iter().zip(parts).enumerate();
-        let blocks = layers.map(|(at, (&shape, part))| {
-            let layer = self.system.rewritten(self.kind.layer(shape));
-            let writing = Writing { on, layer: &layer, part, rules: self.system.rules() };
+        let own = |(&shape, part): (&LayerShape, &Subgraph)| (self.kind.layer(shape), part.clone());
+        let mut layers: Vec<(NetworkLayer, Subgraph)> = self.layers.iter().zip(parts).map(own).collect();
+        if let (Some([features, classes]), Some(first), Some(last)) = (self.ends, parts.first(), parts.last())
+        {
+            let hidden = self.layers.first().map_or(features, |shape| shape.inputs);
+            let width = self.layers.last().map_or(hidden, |shape| shape.outputs);
+            layers.insert(0, (entry(features, hidden), Subgraph::of_nodes(&first.sources)));
+            // Nodes of the first type have classes.
+            let destinations = last.destinations.iter().take(1).copied().collect();
+            let labelled = Subgraph { destinations, ..Subgraph::of_nodes(&last.destinations) };
+            layers.push((classifier(width, classes), labelled));
+        }
+        let last = layers.len().saturating_sub(1);
+        let blocks = layers.into_iter().enumerate().map(|(at, (layer, part))| {
+            let layer = self.system.rewritten(layer);
+            let writing = Writing { on, layer: &layer, part: &part, rules: self.system.rules() };
             writing.block(at > 0, at == last)
         });
         LayeredModel::of_blocks(blocks.collect(), on)
@@ -52,17 +68,20 @@ impl Writing<'_> {
         let ends_with_loss = is_last && self.on.step != Step::Forward;
         let mut whole = Emission::new(self.on, (layer, part), self.rules, None, tracked);
         let [front, back] = whole.halves();
-        let relations = if self.rules.by_relation { 0..part.relations.len() } else { 0..0 };
+        let by_relation = self.rules.by_relation && !part.relations.is_empty();
+        let relations = if by_relation { 0..part.relations.len() } else { 0..0 };
         let parts: Vec<Subgraph> = relations.map(|relation| part.only(relation)).collect();
         let of_type = |(at, part)| Emission::new(self.on, (layer, part), self.rules, Some(at), tracked);
         let mut each: Vec<Emission<'_>> = parts.iter().enumerate().map(of_type).collect();
         let mut forward = Vec::new();
-        if self.rules.by_relation {
+        if by_relation {
+            let mut filled = BTreeSet::new();
             for emission in &mut each {
+                whole.place_sums(emission, &front, &mut filled);
                 emission.forward(&front);
                 forward.append(&mut emission.draft.operators);
             }
-            whole.sum_types(&each, &front);
+            whole.sum_types(&each, &front, &mut filled);
         } else {
             whole.forward(&front);
         }
@@ -82,7 +101,7 @@ impl Writing<'_> {
         if self.on.step != Step::Forward {
             whole.start_from(layer.output, gradient);
             whole.backward(&back);
-            if self.rules.by_relation {
+            if by_relation {
                 backward.append(&mut whole.draft.operators);
                 for emission in &mut each {
                     whole.hand_sums_to(emission, &front);

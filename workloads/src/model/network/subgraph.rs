@@ -92,6 +92,11 @@ impl Subgraph {
         Self { sources, destinations, relations }
     }
 
+    /// Nodes by type, without edges.
+    pub fn of_nodes(nodes: &[u64]) -> Self {
+        Self { sources: nodes.to_vec(), destinations: nodes.to_vec(), relations: Vec::new() }
+    }
+
     /// Edges of all types.
     pub fn edges(&self) -> u64 {
         self.relations.iter().map(|relation| relation.edges).sum()
@@ -104,6 +109,7 @@ impl Subgraph {
             Space::Destinations => self.destinations.iter().sum(),
             Space::Edges => self.edges(),
             Space::Pairs(end) => self.relations.iter().map(|relation| relation.of(end)).sum(),
+            Space::Typed(end) => self.nodes_by_relation(end).sum(),
         }
     }
 
@@ -147,14 +153,23 @@ impl Subgraph {
             (By::NodeType | By::EdgeType, Space::Pairs(end)) => {
                 self.relations.iter().map(|it| it.of(end)).collect()
             }
-            // Nodes once for each type of edges that begins, or leads, there.
-            (By::EdgeType, Space::Sources) => {
-                self.relations.iter().map(|it| self.sources[it.source]).collect()
-            }
-            (By::EdgeType, Space::Destinations) => {
-                self.relations.iter().map(|it| self.destinations[it.destination]).collect()
-            }
+            (By::NodeType | By::EdgeType, Space::Typed(end)) => self.nodes_by_relation(end).collect(),
+            (By::EdgeType, Space::Sources) => self.nodes_by_relation(End::Source).collect(),
+            (By::EdgeType, Space::Destinations) => self.nodes_by_relation(End::Destination).collect(),
         }
+    }
+
+    /// By type of edges, all nodes of the type at an end.
+    fn nodes_by_relation(&self, end: End) -> impl Iterator<Item = u64> {
+        self.relations.iter().map(move |it| match end {
+            End::Source => self.sources[it.source],
+            End::Destination => self.destinations[it.destination],
+        })
+    }
+
+    /// Types of edges that lead to a type of nodes.
+    pub fn relations_into(&self, node_type: usize) -> usize {
+        self.relations.iter().filter(|relation| relation.destination == node_type).count()
     }
 
     /// Copies of a weight that there are.

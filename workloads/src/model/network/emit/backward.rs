@@ -6,13 +6,14 @@ use crate::graph::operator::StreamClass;
 use crate::model::names::{Name, name};
 
 use super::super::layer::{By, Function, Made, Space, ValueId, WeightId};
+use super::super::system::EdgeKernels;
 use super::Emission;
 
 impl Emission<'_> {
     /// Writes the backward pass of some values, from the gradients that are known.
     pub(in crate::model::network) fn backward(&mut self, values: &[ValueId]) {
         self.draft.phase = Phase::BackwardInput;
-        if self.rules.fused {
+        if self.rules.fuses() {
             self.fused_back(values);
             return;
         }
@@ -94,7 +95,7 @@ impl Emission<'_> {
                 walk.write(Space::Edges, width);
                 self.walked(result, walk, reads, &[(result, all)]);
             }
-            _ if self.rules.materialised => {
+            _ if self.rules.edges == EdgeKernels::Scattered => {
                 let rows = name(result, "rows");
                 walk.write(Space::Edges, width);
                 self.walked(rows, walk, reads, &[(rows, all)]);
@@ -114,6 +115,9 @@ impl Emission<'_> {
 
     fn map_back(&mut self, id: ValueId, of: &[ValueId], function: Function, gradient: Name) {
         let (own, value) = (self.tensor(id), self.layer.get(id));
+        if let Function::Gate(weight) | Function::Norm(weight) = function {
+            self.parameter_back(id, of, weight, gradient);
+        }
         for &read in of {
             if !self.tracked[read.0] {
                 continue;
@@ -127,8 +131,12 @@ impl Emission<'_> {
             if here {
                 let bytes = self.size(read);
                 let kept = self.tensor(if matches!(function, Function::Tanh) { id } else { read });
-                let traffic = (self.size(id) + bytes, bytes);
-                self.stream(result, traffic, &[gradient, kept], &[(result, bytes)]);
+                let class = match function {
+                    Function::Norm(_) => StreamClass::LayerNorm,
+                    _ => StreamClass::Elementwise,
+                };
+                let (traffic, at) = ((self.size(id) + bytes, bytes), (class, value.space));
+                self.nodewise(result, at, traffic, &[gradient, kept], &[(result, bytes)]);
                 self.give(read, result);
             } else {
                 let mut walk = self.walk();
@@ -138,6 +146,22 @@ impl Emission<'_> {
         }
     }
 
+    /// Gradient of the parameter that a function of nodes has for their types: products with what the
+    /// function was of, summed.
+    pub(super) fn parameter_back(&mut self, id: ValueId, of: &[ValueId], weight: WeightId, gradient: Name) {
+        let w = self.weight(weight);
+        let result = name(self.tensor(id), "weight gradient");
+        let size = self.bytes(self.copies(w.by), w.elements());
+        let read = self.size(id) + of.iter().map(|&read| self.size(read)).sum::<u64>();
+        let mut reads = vec![gradient];
+        reads.extend(of.iter().map(|&read| self.tensor(read)));
+        self.draft.phase = Phase::BackwardWeight;
+        let at = (StreamClass::Reduction, self.layer.get(id).space);
+        self.nodewise(result, at, (read, size), &reads, &[(result, size)]);
+        self.accumulate(weight, result);
+        self.draft.phase = Phase::BackwardInput;
+    }
+
     /// Gradient times result, its sum over the edges of a node, that times the result, the
     /// difference.
     fn softmax_back(&mut self, id: ValueId, of: ValueId, gradient: Name) {
@@ -145,7 +169,7 @@ impl Emission<'_> {
         let at_nodes = self.bytes(self.graph.rows(Space::Destinations), width);
         let (product, sums) = (name(own, "times gradient"), name(own, "gradient sums"));
         self.stream(product, (2 * bytes, bytes), &[own, gradient], &[(product, bytes)]);
-        self.reduce(sums, product, (width, at_nodes));
+        self.reduce(product, width, sums, &[(sums, at_nodes)]);
         let (scaled, result) = (name(own, "scaled sums"), name(own, "input gradient"));
         self.with_nodes(scaled, [own, sums], (width, bytes));
         self.stream(result, (2 * bytes, bytes), &[product, scaled], &[(result, bytes)]);
@@ -183,19 +207,19 @@ impl Emission<'_> {
         if self.tracked[of.0] {
             let rows = name(own, "gradient of rows");
             self.stream(rows, traffic, &[gradient], &[(rows, all)]);
-            if source.space == value.space {
-                self.give(of, rows);
-            } else {
+            if self.is_indexed(of, value.space) {
                 let result = name(own, "input gradient");
                 self.add_to_nodes(result, rows, of);
                 self.give(of, result);
+            } else {
+                self.give(of, rows);
             }
         }
         self.draft.phase = Phase::BackwardWeight;
         let (products, result) = (name(own, "products"), name(own, "weight gradient"));
         let reads = [gradient, self.tensor(of)];
         self.stream(products, traffic, &reads, &[(products, all)]);
-        let size = self.bytes(self.graph.copies(w.by), w.elements());
+        let size = self.bytes(self.copies(w.by), w.elements());
         let class =
             if w.by == By::EdgeType { StreamClass::EmbeddingGradient } else { StreamClass::Reduction };
         self.draft.stream(result, class, (all, size), &[products], &[(result, size)]);

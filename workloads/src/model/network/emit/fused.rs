@@ -1,21 +1,21 @@
-//! Hector's templates: products of segments, and walks over edges or nodes that are one kernel as
-//! far as none of their functions needs a finished sum of another.
+//! Hector's templates, and the kernels of Seastar and HGL: products, and walks over edges or nodes
+//! that are one kernel as far as none of their functions needs a finished sum of another.
 
 use crate::graph::Phase;
-use crate::graph::operator::{Layout, Segments, Work};
+use crate::graph::operator::{Layout, Segments};
 use crate::model::names::{Name, name};
 
-use super::super::layer::{Made, Space, ValueId, WeightId};
+use super::super::layer::{By, End, Made, Space, Value, ValueId, WeightId};
+use super::super::system::Typed;
 use super::Emission;
+use super::walk::Walk;
 
 impl Emission<'_> {
     /// Writes the forward pass of some values in as few kernels as their sums allow.
     pub(super) fn fused(&mut self, values: &[ValueId]) {
         for group in self.groups(values) {
             match (group.as_slice(), &self.layer.get(group[0]).made) {
-                (&[id], &Made::Linear(of, weight)) if !Self::is_vector(self.weight(weight)) => {
-                    self.product(id, of, weight);
-                }
+                (&[id], &Made::Linear(of, weight)) if !self.is_walk(id) => self.product(id, of, weight),
                 _ => self.walk_group(&group),
             }
         }
@@ -59,8 +59,15 @@ impl Emission<'_> {
         if matches!(value.made, Made::Sum(..)) { Space::Edges } else { value.space }
     }
 
+    /// True if a value is a function of rows in a walk; false if it is a product of its own.
     fn is_walk(&self, id: ValueId) -> bool {
-        !matches!(self.layer.get(id).made, Made::Linear(_, weight) if !Self::is_vector(self.weight(weight)))
+        let Made::Linear(_, weight) = self.layer.get(id).made else { return true };
+        match self.rules.typed {
+            // HGL's scores are linear layers.
+            Typed::Joined => false,
+            Typed::Walked if self.weight(weight).by == By::EdgeType => true,
+            _ => Self::is_vector(self.weight(weight)),
+        }
     }
 
     /// True if a value may be made in the kernel of one that it reads: rows of that are finished
@@ -100,7 +107,10 @@ impl Emission<'_> {
         let own = self.tensor(group[group.len() - 1]);
         let rows = self.rows_of(group[0]);
         let mut reads = Vec::new();
-        let mut walk = self.walk_over(rows);
+        let mut walk = match rows {
+            Space::Edges => self.walk_by_destination(),
+            rows => self.walk_over(rows),
+        };
         for input in self.inputs(group) {
             let value = self.layer.get(input);
             walk.read(value.space, value.width);
@@ -114,22 +124,32 @@ impl Emission<'_> {
         for output in self.outputs(group) {
             let value = self.layer.get(output);
             match value.made {
-                Made::Sum(..) => walk.add(Space::Destinations, value.width),
+                Made::Sum(..) => self.to_destinations(&mut walk, value.width),
                 _ => walk.write(value.space, value.width),
             }
             writes.push((self.tensor(output), self.size(output)));
             if matches!(value.made, Made::Softmax(_)) {
-                walk.add(Space::Destinations, value.width);
+                self.to_destinations(&mut walk, value.width);
                 writes.push(self.softmax_sums(output));
             }
         }
         for &id in group {
-            if let Made::Linear(_, weight) = self.layer.get(id).made {
-                walk.read_weights(self.graph.copies(self.weight(weight).by) * self.weight(weight).elements());
-                reads.extend(self.folded(weight));
+            reads.extend(self.layer.get(id).made.weight().and_then(|weight| self.folded(weight)));
+        }
+        self.read_weights_of(group, &mut walk, End::Destination);
+        self.walked(own, walk, &reads, &writes);
+    }
+
+    /// Reads the weights of a group: vectors once, matrices for the edges of each node.
+    fn read_weights_of(&self, group: &[ValueId], walk: &mut Walk<'_>, end: End) {
+        for weight in group.iter().filter_map(|&id| self.layer.get(id).made.weight()) {
+            let w = self.weight(weight);
+            if Self::is_vector(w) || w.by != By::EdgeType {
+                walk.read_weights(self.copies(w.by) * w.elements());
+            } else {
+                walk.read_weight_of_edges(w.elements(), w.by, end);
             }
         }
-        self.walked(own, walk, &reads, &writes);
     }
 
     /// Writes the backward pass: a kernel for each, which reads again what the forward pass read and adds
@@ -137,7 +157,7 @@ impl Emission<'_> {
     pub(super) fn fused_back(&mut self, values: &[ValueId]) {
         for group in self.groups(values).iter().rev() {
             match (group.as_slice(), &self.layer.get(group[0]).made) {
-                (&[id], &Made::Linear(of, weight)) if !Self::is_vector(self.weight(weight)) => {
+                (&[id], &Made::Linear(of, weight)) if !self.is_walk(id) => {
                     if let Some(gradient) = self.gradients.remove(&id) {
                         self.product_back(id, of, weight, gradient);
                     }
@@ -160,7 +180,7 @@ impl Emission<'_> {
                 let (sums, bytes) = (name(self.tensor(output), "gradient sums"), self.softmax_sums(output).1);
                 let mut before = self.walk();
                 before.read(Space::Edges, 2 * width);
-                before.add(Space::Destinations, width);
+                self.to_destinations(&mut before, width);
                 let tensors = [self.tensor(output), gradient];
                 self.walked(sums, before, &tensors, &[(sums, bytes)]);
                 walk.read(Space::Destinations, width);
@@ -169,44 +189,101 @@ impl Emission<'_> {
             walk.read(space, 2 * width);
             reads.extend([gradient, self.tensor(output)]);
         }
-        if reads.is_empty() {
-            return;
-        }
-        let mut writes = Vec::new();
+        let Some(&gradient) = reads.first() else { return };
         let mut given = Vec::new();
         for input in self.inputs(group) {
             let value = self.layer.get(input);
-            let (space, width) = (value.space, value.width);
-            walk.read(space, width);
+            walk.read(value.space, value.width);
             reads.push(self.tensor(input));
             if self.tracked[input.0] {
                 let result = name(name(own, "gradient"), Name::of("of value").numbered(input.0 as u64));
-                match space == rows || space == Space::Edges {
-                    true => walk.write(space, width),
-                    false => walk.add(space, width),
-                }
-                writes.push((result, self.size(input)));
                 given.push((input, result));
             }
         }
-        let vectors: Vec<(ValueId, ValueId, WeightId)> = group
-            .iter()
-            .filter_map(|&id| match self.layer.get(id).made {
-                Made::Linear(of, weight) => Some((id, of, weight)),
-                _ => None,
-            })
-            .collect();
-        for &(id, _, _) in &vectors {
-            let (result, value) = (name(self.tensor(id), "gradient"), self.layer.get(id));
-            walk.write(value.space, value.width);
-            writes.push((result, self.size(id)));
-        }
-        self.walked(name(own, "backward"), walk, &reads, &writes);
-        for (id, of, weight) in vectors {
-            self.vector_weight_back(id, of, weight);
+        let mut rest: Vec<(ValueId, WeightId)> =
+            group.iter().filter_map(|&id| Some((id, self.layer.get(id).made.weight()?))).collect();
+        for (end, of_pass) in self.passes_back(&given, rows) {
+            let (mut walk, mut writes) = (walk, Vec::new());
+            self.read_weights_of(group, &mut walk, end);
+            for &(input, result) in &of_pass {
+                let Value { space, width, .. } = *self.layer.get(input);
+                if space == rows || space == Space::Edges {
+                    walk.write(space, width);
+                } else if self.rules.adds_by_atomics() {
+                    walk.add(space, width);
+                } else {
+                    walk.gather(space, width);
+                }
+                writes.push((result, self.size(input)));
+            }
+            // The first pass has the gradients of weights.
+            let weights = std::mem::take(&mut rest);
+            for &(id, weight) in &weights {
+                self.weight_in_walk(id, weight, &mut walk, &mut writes);
+            }
+            let operator = name(own, if end == End::Source { "backward to sources" } else { "backward" });
+            self.walked(operator, walk, &reads, &writes);
+            for (id, weight) in weights {
+                self.weight_behind_walk(id, weight, gradient);
+            }
         }
         for (input, result) in given {
             self.give(input, result);
+        }
+    }
+
+    /// Walks of the backward pass of a group and the gradients that each makes: one, or one an end of
+    /// edges where nodes are taken one after the other.
+    fn passes_back(&self, given: &[(ValueId, Name)], rows: Space) -> Vec<(End, Vec<(ValueId, Name)>)> {
+        let is_at = |&&(input, _): &&(ValueId, Name)| {
+            let space = self.layer.get(input).space;
+            rows == Space::Edges && space != Space::Edges && space.end() == End::Source
+        };
+        let (to_sources, others): (Vec<_>, Vec<_>) = given.iter().partition(|pair| is_at(pair));
+        match (self.rules.adds_by_atomics(), others.is_empty(), to_sources.is_empty()) {
+            (true, ..) | (false, _, true) => vec![(End::Destination, given.to_vec())],
+            (false, true, false) => vec![(End::Source, to_sources)],
+            (false, false, false) => vec![(End::Destination, others), (End::Source, to_sources)],
+        }
+    }
+
+    /// What a walk writes for the gradient of a weight: rows of numbers that vectors are multiplied
+    /// with, or all of it, an outer product for each edge.
+    fn weight_in_walk(
+        &self,
+        id: ValueId,
+        weight: WeightId,
+        walk: &mut Walk<'_>,
+        writes: &mut Vec<(Name, u64)>,
+    ) {
+        let (value, w, own) = (self.layer.get(id), self.weight(weight), self.tensor(id));
+        match value.made {
+            Made::Linear(..) if Self::is_vector(w) => {
+                walk.write(value.space, value.width);
+                writes.push((name(own, "gradient"), self.size(id)));
+            }
+            Made::Linear(..) => {
+                walk.add_to_weights(w.elements(), w.by);
+                let bytes = self.bytes(self.copies(w.by), w.elements());
+                writes.push((name(own, "weight gradient"), bytes));
+            }
+            _ => {}
+        }
+    }
+
+    /// What follows a walk for the gradient of a weight.
+    fn weight_behind_walk(&mut self, id: ValueId, weight: WeightId, gradient: Name) {
+        match self.layer.get(id).made.clone() {
+            Made::Linear(of, _) if Self::is_vector(self.weight(weight)) => {
+                self.vector_weight_back(id, of, weight);
+            }
+            Made::Linear(..) => {
+                self.draft.phase = Phase::BackwardWeight;
+                self.accumulate(weight, name(self.tensor(id), "weight gradient"));
+                self.draft.phase = Phase::BackwardInput;
+            }
+            Made::Map(of, _) => self.parameter_back(id, &of, weight, gradient),
+            _ => {}
         }
     }
 
@@ -229,10 +306,10 @@ impl Emission<'_> {
             table: self.graph.rows(of_space),
             scattered: true,
         };
-        let writes = [(result, self.bytes(self.graph.copies(w.by), w.elements()))];
+        let writes = [(result, self.bytes(self.copies(w.by), w.elements()))];
         self.draft.phase = Phase::BackwardWeight;
         let reads = [name(own, "gradient"), self.tensor(of)];
-        self.draft.push(result, Work::Segments(work), &reads, &writes);
+        self.segments(result, work, &reads, &writes);
         self.accumulate(weight, result);
         self.draft.phase = Phase::BackwardInput;
     }
