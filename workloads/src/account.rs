@@ -108,6 +108,8 @@ pub enum Communication {
     Write,
     /// An activation that is read from there.
     Read,
+    /// Rows of features that are read from drives.
+    ReadRows,
 }
 
 /// The accounts of all tasks of a plan on a machine.
@@ -224,6 +226,7 @@ impl Communication {
             Self::WriteParameters => "parameters to drives".to_owned(),
             Self::Write => "write to drives".to_owned(),
             Self::Read => "read from drives".to_owned(),
+            Self::ReadRows => "rows of features from drives".to_owned(),
         }
     }
 
@@ -239,7 +242,8 @@ impl Communication {
             | Self::ReadParameters
             | Self::WriteParameters
             | Self::Write
-            | Self::Read => true,
+            | Self::Read
+            | Self::ReadRows => true,
         }
     }
 }

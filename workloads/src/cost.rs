@@ -92,14 +92,14 @@ pub enum OpCost {
         /// Most SMs it can use.
         sms: u32,
     },
-    /// A kernel that reads memory of the host over the link: a fixed time, then bytes at the speed
-    /// of the SMs it is given.
+    /// A kernel that reads rows over links: a fixed time, then bytes at the speed of the SMs it is
+    /// given.
     Read {
         /// Passes first.
         fixed: Time,
-        /// Bytes on the link.
+        /// Bytes on the links.
         bytes: u64,
-        /// Index into [`crate::site::RankSite::reads`].
+        /// Index into [`crate::site::RankSite::ways_of_rows`].
         way: u32,
         /// Index into [`CostBook::speeds`].
         speed: u32,
@@ -124,6 +124,15 @@ pub enum OpCost {
         /// How many they are.
         bytes: u64,
         /// The speed when nothing contends, where something else than memory limits it.
+        cap: Rate,
+    },
+    /// Work of threads of the host that fetch rows.
+    Fetch {
+        /// Bytes.
+        bytes: u64,
+        /// Index into [`crate::site::RankSite::ways_of_rows`].
+        way: u32,
+        /// The speed when nothing contends, where the threads limit it.
         cap: Rate,
     },
     /// A collective: phases one after the other, each joined by all ranks of its channel.
@@ -181,7 +190,7 @@ impl CostBook {
                 fixed.saturating_add(duration(bytes, self.speeds[speed as usize].cap(sms)))
             }
             &OpCost::Transfer { bytes, latency, cap, .. } => latency.saturating_add(duration(bytes, cap)),
-            &OpCost::Host { bytes, cap } => duration(bytes, cap),
+            &(OpCost::Host { bytes, cap } | OpCost::Fetch { bytes, cap, .. }) => duration(bytes, cap),
             OpCost::Collective(phases) => phases.iter().fold(Time::ZERO, |sum, phase| {
                 sum.saturating_add(phase.latency).saturating_add(duration(phase.bytes, phase.cap))
             }),

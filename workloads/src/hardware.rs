@@ -33,7 +33,7 @@ use crate::model::reuse::Reuse;
 use crate::model::transformer::{Collective, CollectiveKind, Group, HostWork, HostWorkKind, Operator, Work};
 use crate::passes::fusion::Prices;
 use crate::plan::Launch;
-use crate::site::{ChannelSpec, Job, Kinds, ReadSpec};
+use crate::site::{ChannelSpec, Job, Kinds, RowWay};
 
 use devices::{Device, DeviceKind};
 use geometry::{Geometry, Place};
@@ -158,8 +158,8 @@ pub(crate) struct CostModels<'a> {
     speeds: Vec<Vec<CapTable>>,
     known: BTreeMap<Speeds, u32>,
     pub(crate) channels: Vec<ChannelSpec>,
-    /// Reads of host memory, by what they ask for.
-    pub(crate) reads: Vec<ReadSpec>,
+    /// Ways of rows of features.
+    pub(crate) ways: Vec<RowWay>,
     /// Time in which a thread of a host draws a neighbour.
     neighbour: Time,
     geometry: Arc<Geometry>,
@@ -223,7 +223,7 @@ impl<'a> CostModels<'a> {
             speeds: Vec::new(),
             known: BTreeMap::new(),
             channels: Vec::new(),
-            reads: Vec::new(),
+            ways: Vec::new(),
             neighbour: hardware.host.neighbour.time(),
             geometry,
             hops: BTreeMap::new(),

@@ -43,6 +43,8 @@ pub struct StageMemory {
     pub locked: Option<u64>,
     /// Bytes that each rank holds throughout on drives, by kind.
     pub on_drives: Vec<(&'static str, u64)>,
+    /// Bytes of all rows of features in memories of hosts or on drives, which ranks share.
+    pub rows: u64,
     /// Most micro-batches (of one chunk each) that may be resident at a time; none: as many as fit.
     pub resident_bound: Option<u32>,
     /// Whether who finds no room waits until others give some back, rather than having run out of memory.
@@ -178,7 +180,7 @@ impl LaneKind {
 
     /// Whether it runs collectives while the compute lane goes on.
     pub const fn is_beside(self) -> bool {
-        matches!(self, Self::Collective | Self::Gather | Self::Reduce)
+        matches!(self, Self::Collective | Self::Gather | Self::Reduce | Self::GatherRows)
     }
 
     /// True if it takes SMs or bandwidth of the memory from the operators of its GPU.

@@ -54,11 +54,8 @@ pub fn full_hosts(stages: &[StageMemory], site: &Site) -> Vec<FullHost> {
     let mut hosts: BTreeMap<StoreId, FullHost> = BTreeMap::new();
     for (rank, of_rank) in site.ranks.iter().enumerate() {
         let of_stage = &stages[rank / site.replicas as usize];
-        let memory = of_rank.host.map_or_else(Vec::new, |host| host.held(of_stage));
-        let on_drives = |(kind, bytes)| Some((of_rank.drives?.store, kind, bytes));
-        let drives = of_stage.on_drives.iter().copied().filter_map(on_drives);
         let mut seen = BTreeSet::new();
-        for (id, kind, bytes) in memory.into_iter().chain(drives) {
+        for (id, kind, bytes) in of_rank.held_away(of_stage) {
             let store = &site.platform.stores[id.index()];
             let full = hosts.entry(id).or_insert_with(|| FullHost {
                 memory: store.name.clone(),

@@ -6,12 +6,13 @@ mod settings;
 mod way;
 
 use crate::graph::OpId;
-use crate::graph::operator::Work;
+use crate::graph::operator::{Sockets, Work};
 
 pub use settings::{
-    Access, Cache, CachePolicy, FeatureType, Features, Home, Process, Sampling, SamplingPlace,
+    Access, Cache, CachePolicy, FeatureType, Features, Home, IdType, Process, RowsOnDrives, Sampling,
+    SamplingPlace,
 };
-pub use way::{Around, Batch};
+pub use way::{Around, Batch, Kept};
 
 /// How a batch comes to the GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,10 +21,12 @@ pub struct FeedPlan {
     pub lanes: Vec<FeedLane<(&'static str, Work)>>,
     /// Bytes that the GPU holds throughout: features, a cache of them, buffers of batches.
     pub on_gpu: u64,
-    /// Bytes that its host holds throughout for all of its GPUs.
+    /// Bytes of all rows, where they are in memories of hosts or on drives: GPUs share them.
+    pub table: u64,
+    /// Sockets whose memories hold them. `None`: they are elsewhere.
+    pub sockets: Option<Sockets>,
+    /// Bytes that each GPU has in the memory of its host: buffers of batches, its part of a cache.
     pub on_host: u64,
-    /// Bytes that each GPU has there page-locked: buffers of batches.
-    pub staged: u64,
 }
 
 /// A lane that takes part in making batches.

@@ -1,6 +1,6 @@
 //! Sampling and features, as scenarios say them.
 
-use hw_models::reads::Order;
+use hw_models::reads::{Order, Sockets};
 use hw_models::settings::{Bytes, Count, Share};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,30 @@ pub struct Sampling {
     /// Processes that draw ahead of the step; with 0 the training process draws, in line.
     #[serde(default = "one_worker")]
     pub workers: Count<0, 1_024>,
+    /// Type of the numbers of nodes that edges are drawn as.
+    #[serde(default)]
+    pub ids: IdType,
+}
+
+/// Type of the number of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum IdType {
+    /// 8 bytes, as in DGL and PyTorch Geometric.
+    #[default]
+    Int64,
+    /// 4 bytes.
+    Int32,
+}
+
+impl IdType {
+    /// Bytes of a number.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::Int64 => 8,
+            Self::Int32 => 4,
+        }
+    }
 }
 
 fn one_worker() -> Count<0, 1_024> {
@@ -68,6 +92,31 @@ pub struct Features {
     pub process: Process,
     /// Rows that the GPU keeps.
     pub cache: Option<Cache>,
+    /// Memories of a host that hold rows.
+    pub socket: Sockets,
+    /// Rows on drives.
+    pub drives: Option<RowsOnDrives>,
+}
+
+/// Rows on drives: how they are read, and the rows that the host keeps of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RowsOnDrives {
+    /// Bytes that a request reads: a multiple of 512; 4 KiB when absent.
+    #[schemars(extend("examples" = ["4 KiB"]))]
+    pub page: Option<Bytes>,
+    /// Rows that the host keeps: in pages (the page cache of the system) where its threads read
+    /// them, page-locked where those of the GPU do (the constant buffer of GIDS).
+    pub cache: Option<Cache>,
+    /// Arrays of `storage`: one, or one for each GPU of a node in turn. Absent: the only one.
+    pub arrays: Vec<String>,
+}
+
+impl RowsOnDrives {
+    /// Bytes of a page: a page of memory where nothing else is asked for.
+    pub fn page(&self) -> u64 {
+        self.page.map_or(4_096, Bytes::bytes)
+    }
 }
 
 /// Threads of a host.
@@ -131,6 +180,13 @@ pub enum Home {
     Host,
     /// Memory of each GPU.
     Gpu,
+    /// Memories of the GPUs of a node, which have an equal part of the rows each and read those of
+    /// the others over their links.
+    Striped,
+    /// Memories of all GPUs of all nodes, which send each other rows (WholeGraph).
+    Sharded,
+    /// Drives of the nodes.
+    Drives,
 }
 
 /// Way of the rows of a mini-batch to the GPU.
@@ -144,6 +200,8 @@ pub enum Access {
     ZeroCopy,
     /// Pages of managed memory come when the GPU touches them.
     Managed,
+    /// Threads of the GPU read pages of drives, through queues in its memory (BaM, GIDS).
+    GpuDirect,
 }
 
 /// Process that reads rows in the memory of the host.

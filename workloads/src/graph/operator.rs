@@ -9,7 +9,7 @@ pub use hw_models::kernels::{
     GroupedGemm, Layout, Pass, Segments, Stream, StreamClass, Traversal, Walk,
 };
 
-pub use hw_models::reads::{Order, RowReads};
+pub use hw_models::reads::{Order, PageReads, RowReads, Sockets};
 
 use crate::graph::Phase;
 pub use crate::graph::math::Math;
@@ -153,13 +153,24 @@ pub enum RowWork {
         order: Order,
         /// Threads.
         threads: u32,
+        /// Sockets whose memories hold them.
+        on: Sockets,
     },
-    /// Threads of the GPU read rows of a table in the memory of the host, over the link.
+    /// Threads of the GPU read rows of a table in another memory, over the link.
     Read {
         /// Where the rows are, and how they are read.
         rows: RowReads,
+        /// Memories that hold them.
+        from: Afar,
         /// Multiprocessors that the kernel may hold.
         multiprocessors: u32,
+    },
+    /// Threads of the GPU or of the host read pages of drives.
+    Pages {
+        /// Pages, and their readers.
+        pages: PageReads,
+        /// Bytes of the rows in them that are of use.
+        payload: u64,
     },
     /// The GPU reads pages of managed memory, which come when they are touched.
     Fault {
@@ -170,6 +181,18 @@ pub enum RowWork {
     },
 }
 
+/// Memories from which threads of a GPU read rows over a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Afar {
+    /// Those of the host.
+    Host(Sockets),
+    /// Those of the other GPUs of the node, an equal part of the rows each.
+    Peers {
+        /// Bytes of rows that the kernel copies from its own memory meanwhile.
+        own: u64,
+    },
+}
+
 impl RowWork {
     /// Bytes of all rows.
     pub const fn bytes(self) -> u64 {
@@ -177,6 +200,7 @@ impl RowWork {
             Self::Sample { edges, .. } => edges * EDGE_BYTES,
             Self::Copy { rows, row_bytes, .. } => rows * row_bytes,
             Self::Read { rows, .. } | Self::Fault { rows, .. } => rows.rows * rows.row_bytes,
+            Self::Pages { payload, .. } => payload,
         }
     }
 }

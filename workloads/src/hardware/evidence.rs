@@ -8,7 +8,7 @@ use hw_models::provenance::Origin;
 use super::{CostModels, Hardware, HardwareError, path};
 use crate::account::{Account, Communication, Load, TimeModel};
 use crate::cost::OpCost;
-use crate::graph::operator::{Medium, TierCopy};
+use crate::graph::operator::{Medium, RowWork, TierCopy};
 use crate::model::transformer::{Collective, CollectiveKind, Operator, Work};
 
 impl CostModels<'_> {
@@ -29,7 +29,9 @@ impl CostModels<'_> {
             }
             // What processors take rests on the host's memory, which nobody has measured.
             Work::Host(_) | Work::Rows(_) => {
-                let (communication, model) = (None, TimeModel::Host);
+                let of_drives = matches!(operator.work, Work::Rows(RowWork::Pages { .. }));
+                let communication = of_drives.then_some(Communication::ReadRows);
+                let model = TimeModel::Host;
                 let (shape, between_nodes) = (0, false);
                 return Ok(Account { communication, model, shape, between_nodes, origin: Origin::Estimate });
             }

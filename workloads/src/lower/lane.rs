@@ -202,12 +202,18 @@ impl<'a> LaneLowering<'a> {
                 ops.push(Op::Run { activity });
             }
             &OpCost::Read { fixed, bytes, way, speed, sms } => {
-                let route = Some(self.slot(Object::Reads(way)));
+                let route = Some(self.slot(Object::Rows(way)));
                 let pool = self.slot(Object::Sms);
                 let units = Some(Units { pool, want: sms, priority: 1, table: CapTableId(speed) });
                 let (cap, cause) = (Rate::UNLIMITED, self.program.cause(cause::TRANSFER));
                 let read = Activity { latency: fixed, work: bytes, cap, route, units, cause };
                 let activity = self.activity(read, task(bytes));
+                ops.push(Op::Run { activity });
+            }
+            &OpCost::Fetch { bytes, way, cap } => {
+                let (route, cause) = (self.slot(Object::Rows(way)), self.program.cause(cause::TRANSFER));
+                let fetch = Activity { cap, ..Activity::moving(bytes, route, cause) };
+                let activity = self.activity(fetch, task(bytes));
                 ops.push(Op::Run { activity });
             }
             &OpCost::Transfer { from, to, bytes, latency, cap } => {

@@ -214,18 +214,9 @@ fn stores(lowered: &mut Lowered, cohorts: &Cohorts<'_>, site: &Site) {
                 let kind = lowered.program.kind(kind);
                 lowered.start.stores.push((ids.memory, kind, bytes));
             }
-            if let Some(host) = site.ranks[site.rank(stage, replica)].host {
-                for (store, kind, bytes) in host.held(memory) {
-                    let kind = lowered.program.kind(kind);
-                    lowered.start.stores.push((store, kind, bytes));
-                }
-            }
-            let drives = site.ranks[site.rank(stage, replica)].drives;
-            if let Some(drives) = drives {
-                for &(kind, bytes) in memory.on_drives.iter().filter(|&&(_, bytes)| bytes > 0) {
-                    let kind = lowered.program.kind(kind);
-                    lowered.start.stores.push((drives.store, kind, bytes));
-                }
+            for (store, kind, bytes) in site.ranks[site.rank(stage, replica)].held_away(memory) {
+                let kind = lowered.program.kind(kind);
+                lowered.start.stores.push((store, kind, bytes));
             }
             lowered.ranks.push(ids);
         }

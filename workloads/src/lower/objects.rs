@@ -31,8 +31,8 @@ pub(super) enum Object {
     Processors,
     /// The way of what a host exchanges with its GPU or its drives, from one medium to another.
     Between(Medium, Medium),
-    /// The way of reads of host memory, by their requests.
-    Reads(u32),
+    /// A way of rows of features.
+    Rows(u32),
     /// A channel, and the class of the lane that joins.
     Channel(u32, u8),
     /// Where all ranks of a stage meet.
@@ -61,7 +61,7 @@ impl Objects<'_> {
             Object::To(medium) => tier(medium).out.0,
             Object::From(medium) => tier(medium).back.0,
             Object::Processors => host().processors.0,
-            Object::Reads(way) => own.reads[way as usize].0,
+            Object::Rows(way) => own.ways_of_rows[way as usize].0,
             Object::Between(from, to) => own.ways[&(from, to)].0,
             Object::Signal(signal) => self.cohorts.counter(signal, replica),
             Object::Course(storage) => self.trips.cell(storage, replica),

@@ -108,6 +108,7 @@ impl ProfiledPipeline {
                 exchanged: Vec::new(),
                 locked: None,
                 on_drives: Vec::new(),
+                rows: 0,
                 resident_bound: None,
                 waits: false,
             }

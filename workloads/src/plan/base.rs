@@ -155,7 +155,7 @@ fn priced(operator: &operator::Operator, cost: &OpCost, costs: &CostBook, gap: T
             (Time(fixed.0.saturating_sub(gap.0)), duration(bytes, speed))
         }
         OpCost::Transfer { bytes, latency, cap, .. } => (latency, duration(bytes, cap)),
-        OpCost::Host { bytes, cap } => (Time::ZERO, duration(bytes, cap)),
+        OpCost::Host { bytes, cap } | OpCost::Fetch { bytes, cap, .. } => (Time::ZERO, duration(bytes, cap)),
         // One GPU has no peers.
         OpCost::Collective(_) => (Time::ZERO, Time::ZERO),
     };

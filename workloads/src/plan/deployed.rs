@@ -30,7 +30,7 @@ use crate::passes::host_buffers::HostBuffers;
 use crate::passes::{Copies, LayerOps, Pass, Plan, list};
 use crate::placement::Extent;
 use crate::schedule::StageMemory;
-use crate::site::{ChannelSpec, Job, Kinds, MixedStage, ReadSpec, Site};
+use crate::site::{ChannelSpec, Job, Kinds, MixedStage, RowPlaces, Site};
 use crate::transfer::{Dispositions, Medium};
 
 use super::assemble::{self, assemble};
@@ -125,17 +125,18 @@ impl<'a> Deployed<'a> {
         let costs = self.costs(&priced, (&job, &kinds), hardware, copies.together)?;
         let Priced { mut models, buffers, arrays, .. } = priced;
         let accounts = self.accounts(&mut models, &costs, &kinds, hardware)?;
-        let (channels, reads) = (models.channels, models.reads);
+        let (channels, ways) = (models.channels, models.ways);
         let memory = self.memory(&buffers, &job, &kinds);
         let hops =
             (0..chain.positions()).filter_map(|position| chain.hop(position)).map(|hop| (hop.from, hop.to));
         let hops: Vec<(u32, u32)> = hops.collect();
         let Self { laid, exchanges, updates, feed, .. } = self;
         let hosted = !updates.is_empty() || !feed.lanes.is_empty();
+        let rows = RowPlaces { on: feed.plan.sockets, ways };
         let feed = feed.lanes;
-        let (arrays, channels, reads, memo) = (&arrays, &channels, &reads, hardware.memo);
+        let (arrays, channels, rows, memo) = (&arrays, &channels, &rows, hardware.memo);
         let grounds =
-            JobGrounds { job: &job, kinds: &kinds, hops: &hops, hosted, arrays, channels, reads, memo };
+            JobGrounds { job: &job, kinds: &kinds, hops: &hops, hosted, arrays, channels, rows, memo };
         let away = if job.drives.activations.is_empty() { Medium::PAGE_LOCKED } else { Medium::DRIVES };
         let buffers = job.buffers;
         let plan = Plan { graph: laid.graph, exchanges, updates, feed, memory, buffers, away, ..plan };
@@ -450,7 +451,7 @@ impl<'a> Deployed<'a> {
             ];
             let HostBuffers { locked, exchanged, .. } = self.buffers();
             let fed = &self.feed.plan;
-            let features = if stage == 0 { fed.on_host + fed.staged } else { 0 };
+            let [rows, features] = if stage == 0 { [fed.table, fed.on_host] } else { [0; 2] };
             let mut hosted = vec![(kind::OPTIMIZER, host.optimizer), (kind::FEATURES, features)];
             let mut exchanges = vec![(kind::PARAMETERS, host.parameters), (kind::GRADIENTS, host.gradients)];
             if exchanged == HostMemory::Pageable {
@@ -464,6 +465,7 @@ impl<'a> Deployed<'a> {
                 exchanged: exchanges,
                 locked,
                 on_drives: vec![(kind::PARAMETERS, drives.parameters), (kind::OPTIMIZER, drives.optimizer)],
+                rows,
                 resident_bound: None,
                 waits: false,
             }
@@ -482,14 +484,14 @@ struct JobGrounds<'a> {
     /// By node.
     arrays: &'a BTreeMap<u32, Vec<Array>>,
     channels: &'a [ChannelSpec],
-    reads: &'a [ReadSpec],
+    rows: &'a RowPlaces,
     memo: Option<&'a Memo>,
 }
 
 impl Grounds for JobGrounds<'_> {
     fn site(&self, table: &Dispositions) -> Result<Site, PlanError> {
-        let Self { job, hops, hosted, arrays, channels, reads, .. } = *self;
-        let site = job.site(hops.iter().copied(), (table, hosted), arrays, (channels, reads));
+        let Self { job, hops, hosted, arrays, channels, rows, .. } = *self;
+        let site = job.site(hops.iter().copied(), (table, hosted), arrays, (channels, rows));
         Ok(site.map_err(HardwareError::from)?)
     }
 

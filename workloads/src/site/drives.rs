@@ -25,6 +25,9 @@ pub struct Drives {
     pub states: Vec<usize>,
     /// Of the GPUs of a node in turn, the array that activations of their ranks go to; none: they go to host memory.
     pub activations: Vec<usize>,
+    /// Of the GPUs of a node in turn, the array that rows of features come from. Empty: they are
+    /// not on drives.
+    pub rows: Vec<usize>,
     /// Where the write caches and the heat of drives are at the start.
     pub levels: Levels,
 }
@@ -63,6 +66,8 @@ pub struct ArrayUse {
     pub states: Vec<u32>,
     /// Ranks whose activations go there.
     pub activations: Vec<u32>,
+    /// Ranks that read rows of features there.
+    pub rows: Vec<u32>,
     /// What may be written to it; none if a drive does not say.
     pub endurance: Option<Endurance>,
 }
@@ -74,18 +79,26 @@ pub(super) enum Kept {
     States,
     /// Activations, which come from the GPU.
     Activations,
+    /// Rows of features, which are read in pages.
+    Rows,
 }
 
 impl Drives {
     /// No arrays, and nothing on them.
-    pub const NONE: Self =
-        Self { arrays: Vec::new(), states: Vec::new(), activations: Vec::new(), levels: Levels::new() };
+    pub const NONE: Self = Self {
+        arrays: Vec::new(),
+        states: Vec::new(),
+        activations: Vec::new(),
+        rows: Vec::new(),
+        levels: Levels::new(),
+    };
 
     /// The array that a GPU of a node uses; none if nobody keeps that on drives.
-    fn of_gpu(&self, kept: Kept, local: u32) -> Option<usize> {
+    pub(super) fn of_gpu(&self, kept: Kept, local: u32) -> Option<usize> {
         let in_turn = match kept {
             Kept::States => &self.states,
             Kept::Activations => &self.activations,
+            Kept::Rows => &self.rows,
         };
         (!in_turn.is_empty()).then(|| in_turn[local as usize % in_turn.len()])
     }
@@ -111,16 +124,17 @@ impl Job<'_> {
     /// # Errors
     /// All that is wrong with them, once for all nodes.
     pub(crate) fn arrays(&self) -> Result<BTreeMap<u32, Vec<Array>>, Vec<ArrayError>> {
-        let of_node = |node| {
-            let named = self.drives.arrays.iter().map(|array| (&*array.name, array.members.as_ref()));
-            Ok((node, arrays_of_node(self.machine, node, named)?))
-        };
-        let per_node = self.machine.gpus_per_node().max(1);
-        let (stages, replicas) = (self.extent.stages, self.extent.replicas());
-        let ranks = (0..stages).flat_map(|stage| (0..replicas).map(move |replica| (stage, replica)));
-        let nodes: BTreeMap<u32, ()> =
-            ranks.map(|(stage, replica)| (self.gpu(stage, replica) / per_node, ())).collect();
-        nodes.into_keys().map(of_node).collect()
+        let of_node = |node| Ok((node, self.arrays_of(node)?));
+        self.gpus_by_node().into_keys().map(of_node).collect()
+    }
+
+    /// The arrays of a node.
+    ///
+    /// # Errors
+    /// All that is wrong with them.
+    pub(super) fn arrays_of(&self, node: u32) -> Result<Vec<Array>, Vec<ArrayError>> {
+        let named = self.drives.arrays.iter().map(|array| (&*array.name, array.members.as_ref()));
+        arrays_of_node(self.machine, node, named)
     }
 }
 
@@ -143,6 +157,17 @@ impl<'a> Arrays<'a> {
     }
 }
 
+/// An array that a rank uses.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InUse {
+    /// Number among those of its node.
+    number: usize,
+    /// What it holds.
+    pub(super) store: StoreId,
+    /// What limits its writes and its reads.
+    pub(super) limits: [Option<FluidId>; 2],
+}
+
 impl Building<'_> {
     /// Where a rank keeps something on drives, and the ways there; none if it does not.
     pub(super) fn on_drives(
@@ -152,9 +177,25 @@ impl Building<'_> {
         (rank, gpu): (u32, u32),
         kept: Kept,
     ) -> Result<Option<TierSite>, NoRoute> {
+        let Some(InUse { number, store, limits }) = self.array(arrays, (rank, gpu), kept) else {
+            return Ok(None);
+        };
+        let array = &arrays.of_nodes[&(gpu / self.job.machine.gpus_per_node())][number];
+        let settings = &self.job.drives.arrays[number];
+        let [out, back] = self.ways_to(storage, (array, limits), settings, gpu, kept)?;
+        Ok(Some(TierSite { store, waits: false, out, back }))
+    }
+
+    /// The array on which a rank has something. `None`: it has none of it on drives.
+    pub(super) fn array(
+        &mut self,
+        arrays: &mut Arrays<'_>,
+        (rank, gpu): (u32, u32),
+        kept: Kept,
+    ) -> Option<InUse> {
         let (machine, drives) = (self.job.machine, self.job.drives);
         let (node, local) = (gpu / machine.gpus_per_node(), gpu % machine.gpus_per_node());
-        let Some(number) = drives.of_gpu(kept, local) else { return Ok(None) };
+        let number = drives.of_gpu(kept, local)?;
         let array = &arrays.of_nodes[&node][number];
         let limits = *arrays.limits.entry((node, number)).or_insert_with(|| {
             let [write, read] = drives.arrays[number].at_most;
@@ -163,22 +204,25 @@ impl Building<'_> {
                 rate.is_finite().then(|| self.platform.fluid(name, rate, cause::id(cause::TRANSFER)))
             })
         });
-        let [out, back] = self.ways_to(storage, (array, limits), &drives.arrays[number], gpu, kept)?;
         let used = &mut arrays.used;
         let place = *arrays.places.entry((node, number)).or_insert_with(|| {
             let capacity = array.capacity(machine).unwrap_or(u64::MAX);
             let store = self.platform.store(array.name.clone(), capacity);
             let endurance = self.job.endurance(array, drives.arrays[number].wear);
-            let (states, activations) = Default::default();
-            used.push(ArrayUse { name: array.name.clone(), store, states, activations, endurance });
+            let (states, activations, rows) = Default::default();
+            used.push(ArrayUse { name: array.name.clone(), store, states, activations, rows, endurance });
             used.len() - 1
         });
         let array = &mut used[place];
-        match kept {
-            Kept::States => array.states.push(rank),
-            Kept::Activations => array.activations.push(rank),
+        let ranks = match kept {
+            Kept::States => &mut array.states,
+            Kept::Activations => &mut array.activations,
+            Kept::Rows => &mut array.rows,
+        };
+        if ranks.last() != Some(&rank) {
+            ranks.push(rank);
         }
-        Ok(Some(TierSite { store: array.store, waits: false, out, back }))
+        Some(InUse { number, store: array.store, limits })
     }
 
     /// The ways to an array and back from the memory of a GPU's host, or from the GPU itself. What is staged passes a buffer of the host,
@@ -195,7 +239,7 @@ impl Building<'_> {
         let machine = self.job.machine;
         let own = machine.gpu(gpu);
         let (path, of_host) = match kept {
-            Kept::States => (to_host, true),
+            Kept::States | Kept::Rows => (to_host, true),
             Kept::Activations => (to_gpu, to_gpu.staging != Staging::None),
         };
         let memory =

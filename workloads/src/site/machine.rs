@@ -13,7 +13,7 @@ use sim_core::id::{CauseId, FluidId, RouteId};
 use sim_core::platform::{Demand, Platform};
 
 use super::drives::{Arrays, Drives, Kept};
-use super::{Channel, HostSite, RankSite, Site, TierSite};
+use super::{Channel, HostSite, RankSite, RowPlaces, Site, TierSite};
 use crate::model::transformer::Group;
 use crate::names::cause;
 use crate::passes::host_buffers::HostBuffers;
@@ -52,17 +52,6 @@ pub struct ChannelSpec {
     pub sms: u32,
 }
 
-/// Reads of host memory with equal demands on a link for each byte.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ReadSpec {
-    /// Requests that the link answers, in lines of bytes (1/s).
-    pub lines_per_s: f64,
-    /// Lines for each byte.
-    pub lines: f64,
-    /// Bytes written to the memory of the GPU for each byte.
-    pub written: f64,
-}
-
 impl Job<'_> {
     /// The site. `hops` are the pairs of stages that send each other messages; the pairs that lend each other storages
     /// are in `table`. Hosts are part of it where tensors go there, or where they hold states of the optimizer; `arrays` are those of
@@ -75,14 +64,14 @@ impl Job<'_> {
         hops: impl IntoIterator<Item = (u32, u32)>,
         (table, hosted): (&Dispositions, bool),
         arrays: &BTreeMap<u32, Vec<Array>>,
-        (channels, reads): (&[ChannelSpec], &[ReadSpec]),
+        (channels, rows): (&[ChannelSpec], &RowPlaces),
     ) -> Result<Site, NoRoute> {
         let (mut platform, resources) = self.machine.platform(cause_of);
         for (gpu, of_gpu) in (0..).zip(&resources.gpus) {
             platform.stores[of_gpu.memory.index()].capacity = self.capacity(gpu);
         }
-        let (beside, rings) = (self.ranks_by_memory(), BTreeMap::new());
-        let mut building = Building { job: self, platform, resources, beside, rings };
+        let (beside, by_node, rings) = (self.ranks_by_memory(), self.gpus_by_node(), BTreeMap::new());
+        let mut building = Building { job: self, platform, resources, beside, by_node, rings };
         let ranks = (0..self.extent.stages)
             .flat_map(|stage| (0..self.extent.replicas()).map(move |replica| (stage, replica)))
             .map(|(stage, replica)| building.rank(stage, replica))
@@ -114,7 +103,9 @@ impl Job<'_> {
                 rank.host = Some(host);
                 rank.ways.extend([((Medium::HBM, Medium::HOST), out), ((Medium::HOST, Medium::HBM), back)]);
                 rank.tiers.extend([(Medium::PAGE_LOCKED, pinned), (Medium::PAGEABLE, pageable)]);
-                rank.reads = building.reads(&mut storage, gpu, reads)?;
+                rank.ways_of_rows =
+                    building.ways_of_rows(&mut storage, &mut arrays, (number, gpu), &rows.ways)?;
+                rank.rows = building.stores_of_rows(&mut arrays, (number, gpu), rows.on)?;
             }
             let mut on_drives = |kept| building.on_drives(&mut storage, &mut arrays, (number, gpu), kept);
             if hosted {
@@ -365,7 +356,9 @@ pub(super) struct Building<'a> {
     pub(super) platform: Platform,
     pub(super) resources: MachineResources,
     /// Ranks that have a host memory next to them.
-    beside: BTreeMap<PartId, u32>,
+    pub(super) beside: BTreeMap<PartId, u32>,
+    /// GPUs of the job by node.
+    pub(super) by_node: BTreeMap<u32, Vec<u32>>,
     /// Rings by kind of group.
     rings: BTreeMap<Group, Vec<Ring>>,
 }
@@ -402,7 +395,8 @@ impl Building<'_> {
             host: None,
             drives: None,
             ways: BTreeMap::new(),
-            reads: Vec::new(),
+            ways_of_rows: Vec::new(),
+            rows: Vec::new(),
             tiers: BTreeMap::new(),
         }
     }
@@ -447,32 +441,6 @@ impl Building<'_> {
         let of_rank = machine.processors(&self.resources, memory, self.beside[&memory]);
         let processors = self.platform.route(of_rank);
         Ok((HostSite { memory: store, locked, processors }, [out, back], pinned, pageable))
-    }
-
-    /// Ways of reads of host memory: requests that the link answers, its payload, the memories at
-    /// both ends.
-    fn reads(
-        &mut self,
-        storage: &mut Storage<'_>,
-        gpu: u32,
-        specs: &[ReadSpec],
-    ) -> Result<Vec<RouteId>, NoRoute> {
-        let Some(first) = specs.first() else { return Ok(Vec::new()) };
-        let machine = self.job.machine;
-        let own = machine.gpu(gpu);
-        let memory = machine.memory_of(own).ok_or_else(|| machine.no_memory(own))?;
-        let route = machine.route(memory, own)?;
-        let name = format!("{}.reads", machine.part(own).name);
-        let answered = self.platform.fluid(name, first.lines_per_s, cause::id(cause::TRANSFER));
-        let links = storage.links();
-        let carried = links.demands(&mut self.platform, &self.resources, &route, HostMemory::Pinned.passes());
-        let hbm = self.resources.gpus[gpu as usize].hbm;
-        let way = |spec: &ReadSpec| {
-            let requests = Demand::on(answered).coefficient(spec.lines);
-            let written = Demand::on(hbm).coefficient(spec.written);
-            self.platform.route(carried.iter().copied().chain([requests, written]))
-        };
-        Ok(specs.iter().map(way).collect())
     }
 
     fn channel(&mut self, spec: &ChannelSpec) -> Result<Channel, NoRoute> {

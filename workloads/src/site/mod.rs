@@ -7,6 +7,7 @@ mod clocks;
 mod drives;
 mod kinds;
 mod machine;
+mod rows;
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,8 @@ use crate::transfer::{Dispositions, Medium};
 
 pub use drives::{ArrayUse, DriveArray, Drives, Levels};
 pub use kinds::{Kinds, MixedStage};
-pub use machine::{ChannelSpec, Job, ReadSpec};
+pub use machine::{ChannelSpec, Job};
+pub use rows::{LineRequests, RowPlaces, RowSource, RowWay};
 
 /// Where the ranks are.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,8 +59,10 @@ pub struct RankSite {
     pub drives: Option<TierSite>,
     /// Ways of what its host exchanges with it and with drives, from one medium to another.
     pub ways: BTreeMap<(Medium, Medium), RouteId>,
-    /// Ways of reads of the memory of its host, by what they ask for.
-    pub reads: Vec<RouteId>,
+    /// Ways of rows of features, by what they ask for.
+    pub ways_of_rows: Vec<RouteId>,
+    /// Stores that hold rows for it, and the ranks that share each equally.
+    pub rows: Vec<(StoreId, u64)>,
     /// Tiers that its activations can be in between the passes.
     pub tiers: BTreeMap<Medium, TierSite>,
 }
@@ -98,14 +102,27 @@ pub struct Channel {
     pub sms: u32,
 }
 
+impl RankSite {
+    /// Bytes that a rank of a stage holds throughout away from its GPU, by store and kind.
+    pub(crate) fn held_away(&self, stage: &StageMemory) -> Vec<(StoreId, &'static str, u64)> {
+        let on_hosts = self.host.map_or_else(Vec::new, |host| host.held(stage));
+        let on_drives = |&(kind, bytes)| Some((self.drives?.store, kind, bytes));
+        let of_rows =
+            |&(store, parts): &(StoreId, u64)| (store, kind::FEATURES, stage.rows.div_ceil(parts.max(1)));
+        let rows = self.rows.iter().map(of_rows);
+        let all = on_hosts.into_iter().chain(stage.on_drives.iter().filter_map(on_drives)).chain(rows);
+        all.filter(|&(_, _, bytes)| bytes > 0).collect()
+    }
+}
+
 impl HostSite {
     /// What a rank of a stage holds here throughout, by store and kind. What is page-locked for it is so from the start.
-    pub(crate) fn held(&self, stage: &StageMemory) -> Vec<(StoreId, &'static str, u64)> {
+    fn held(&self, stage: &StageMemory) -> Vec<(StoreId, &'static str, u64)> {
         let buffers = self.locked.unwrap_or(self.memory);
         let hosted = stage.hosted.iter().map(|&(kind, bytes)| (self.memory, kind, bytes));
         let exchanged = stage.exchanged.iter().map(|&(kind, bytes)| (buffers, kind, bytes));
         let locked = self.locked.and(stage.locked).map(|bytes| (self.memory, kind::LOCKED, bytes));
-        hosted.chain(exchanged).chain(locked).filter(|&(_, _, bytes)| bytes > 0).collect()
+        hosted.chain(exchanged).chain(locked).collect()
     }
 }
 

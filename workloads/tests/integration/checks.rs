@@ -28,6 +28,7 @@ fn plain() -> (PipelinePlan, Order, OpGraph, Schedule) {
             exchanged: Vec::new(),
             locked: None,
             on_drives: Vec::new(),
+            rows: 0,
             resident_bound: None,
             waits: false
         };

@@ -10,7 +10,7 @@ use sim_core::id::FluidId;
 use workloads::model::transformer::Group;
 use workloads::passes::host_buffers::HostBuffers;
 use workloads::placement::{Extent, Placement};
-use workloads::site::{ChannelSpec, Drives, Job, Site};
+use workloads::site::{ChannelSpec, Drives, Job, RowPlaces, Site};
 use workloads::transfer::Dispositions;
 
 use super::World;
@@ -31,7 +31,7 @@ fn groups_of(node: &str, tensor: u32, check: impl Fn(&Job<'_>, &Site)) {
     let spec = ChannelSpec { group: Group::Tensor, inside: 1.0, between: 0.0, hbm: 2.5, sms: 1 };
     check(
         &job,
-        &job.site([], (&Dispositions::default(), false), &BTreeMap::new(), (&[spec], &[]))
+        &job.site([], (&Dispositions::default(), false), &BTreeMap::new(), (&[spec], &RowPlaces::default()))
             .expect("all GPUs are joined"),
     );
 }

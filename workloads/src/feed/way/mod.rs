@@ -1,0 +1,217 @@
+//! The way of batches that settings describe: lanes, their work, and what memories hold.
+
+mod drives;
+mod gpus;
+mod hosts;
+
+use crate::graph::operator::{
+    Afar, Dtype, Medium, Order, Role, RowReads, RowWork, Sockets, TierCopy, Traversal, Walk, Work,
+};
+
+use super::settings::{Features, Home, Process, Sampling, SamplingPlace};
+use super::{FeedLane, FeedPart, FeedPlan, Freed};
+
+/// A mini-batch in numbers, each the mean of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Batch {
+    /// Edges that are drawn.
+    pub edges: u64,
+    /// Nodes whose neighbours are drawn.
+    pub drawn_for: u64,
+    /// Different nodes, whose rows are read.
+    pub rows: u64,
+    /// Rows of all nodes.
+    pub table_rows: u64,
+    /// Edges of the graph.
+    pub graph_edges: u64,
+    /// Bytes of a row.
+    pub row_bytes: u64,
+    /// Bytes of a number.
+    pub element_bytes: u64,
+    /// Rows that a cache on the GPU keeps, and the share of the rows of a batch that it has.
+    pub on_gpu: Kept,
+    /// Rows that a cache on the host keeps before drives, and the share that it has and the GPU has
+    /// not.
+    pub on_host: Kept,
+}
+
+/// Rows that a cache keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Kept {
+    /// Rows.
+    pub rows: u64,
+    /// Share of the rows of a batch that are found there.
+    pub hits: f64,
+}
+
+/// The host and the GPU that make batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Around {
+    /// Multiprocessors of the GPU.
+    pub multiprocessors: u32,
+    /// Ranks on a node.
+    pub sharing: u32,
+    /// Ranks on all nodes.
+    pub ranks: u32,
+    /// Bytes of the GPU's memory.
+    pub memory: u64,
+}
+
+/// A task of a lane.
+type Task = (&'static str, Work);
+
+/// Rows of a batch that their home serves.
+struct Rows<'a> {
+    features: &'a Features,
+    batch: &'a Batch,
+    around: Around,
+    /// Rows that the GPU's cache does not have.
+    missed: u64,
+    /// Buffers of batches in the memory of the GPU.
+    buffers: u32,
+}
+
+impl FeedPlan {
+    /// The way of a mini-batch.
+    pub fn of(features: &Features, sampling: &Sampling, batch: &Batch, around: Around) -> Self {
+        let missed = ((batch.rows as f64) * (1.0 - batch.on_gpu.hits)).round() as u64;
+        let buffers = features.buffers();
+        let mut plan = Self { lanes: vec![sample(sampling, features, batch)], ..Self::default() };
+        plan.on_gpu = batch.on_gpu.rows * batch.row_bytes;
+        plan.on_gpu += (u64::from(buffers) - 1) * batch.rows * batch.row_bytes;
+        if sampling.place == SamplingPlace::Gpu {
+            plan.on_gpu += batch.graph_edges * EDGE + batch.table_rows * EDGE;
+        }
+        let rows = Rows { features, batch, around, missed, buffers };
+        match features.home {
+            Home::HostPinned | Home::Host => hosts::fetch(&mut plan, &rows),
+            Home::Gpu => gpus::own(&mut plan, &rows),
+            Home::Striped => gpus::striped(&mut plan, &rows),
+            Home::Sharded => gpus::sharded(&mut plan, &rows),
+            Home::Drives => drives::fetch(&mut plan, &rows),
+        }
+        if sampling.place == SamplingPlace::Host {
+            let arrived = plan.lanes.last_mut().expect("a lane samples");
+            arrived.tasks.insert(0, copied(sampling, batch));
+        }
+        plan
+    }
+}
+
+/// Copies drawn edges, both ends of each, and the numbers of the rows to the GPU.
+fn copied(sampling: &Sampling, batch: &Batch) -> Task {
+    let bytes = (2 * batch.edges + batch.rows) * sampling.ids.bytes();
+    let copy = TierCopy { from: Medium::HOST, to: Medium::HBM, bytes, role: Role::Input };
+    ("copy drawn edges", Work::Transfer(copy))
+}
+
+/// Bytes of an index.
+const EDGE: u64 = 8;
+
+/// Draws neighbours.
+fn sample(sampling: &Sampling, features: &Features, batch: &Batch) -> FeedLane<Task> {
+    let workers = sampling.workers.get() as u32;
+    let (work, ahead) = match sampling.place {
+        SamplingPlace::Host => {
+            let draw = RowWork::Sample { edges: batch.edges, threads: workers.max(1) };
+            (vec![("draw neighbours", Work::Rows(draw))], workers)
+        }
+        SamplingPlace::Gpu => (vec![("draw neighbours", Work::Traversal(drawn(batch)))], 0),
+        SamplingPlace::GpuPinned => {
+            let lists = RowReads {
+                rows: batch.drawn_for,
+                table_rows: batch.table_rows,
+                row_bytes: EDGE * batch.edges.div_ceil(batch.drawn_for.max(1)).max(1),
+                pitch: EDGE,
+                element_bytes: EDGE,
+                offset: 0,
+                order: Order::Random,
+                aligned: false,
+            };
+            let from = Afar::Host(Sockets::Each);
+            let read = RowWork::Read { rows: lists, from, multiprocessors: u32::MAX };
+            (vec![("draw neighbours", Work::Rows(read))], 0)
+        }
+    };
+    // Another process reads rows while this one draws for the next batch, or draws them as well.
+    let is_beside = matches!(features.process, Process::Mps(_)) || features.prefetched() > 0;
+    let ahead = if is_beside { ahead.max(1) } else { ahead };
+    let (buffers, freed) = if ahead > 0 { (2 * ahead, Freed::Taken) } else { (1, Freed::Trained) };
+    FeedLane { part: FeedPart::Sample, tasks: work, buffers, freed }
+}
+
+/// A kernel that reads lists of neighbours in the memory of the GPU and writes those it draws.
+fn drawn(batch: &Batch) -> Traversal {
+    indexed((batch.edges, EDGE), batch.drawn_for * 2 * EDGE, batch.edges * 2 * EDGE)
+}
+
+/// A kernel that reads different rows by index, and other bytes in order.
+fn indexed((rows, row_bytes): (u64, u64), streamed: u64, written: u64) -> Traversal {
+    let bytes = rows * row_bytes;
+    Traversal {
+        dtype: Dtype::Fp32,
+        edges: rows,
+        gathered: bytes,
+        table: bytes,
+        streamed,
+        cached: 0,
+        written,
+        destinations: 0,
+        longest: 0,
+        row_bytes,
+        atomics: 0,
+        walk: Walk::Block,
+    }
+}
+
+impl Rows<'_> {
+    /// Copies rows of a table in the memory of the GPU.
+    fn found(&self, name: &'static str, rows: u64) -> Task {
+        let row_bytes = self.batch.row_bytes;
+        (name, Work::Traversal(indexed((rows, row_bytes), rows * EDGE, rows * row_bytes)))
+    }
+
+    /// Copies those that the cache of the GPU has, if any.
+    fn cached(&self) -> Option<Task> {
+        let hits = self.batch.on_gpu.hits > 0.0;
+        hits.then(|| self.found("gather cached rows", self.batch.rows - self.missed))
+    }
+
+    /// A lane of the GPU that ends with rows in a buffer of the batch.
+    fn gather(&self, tasks: impl IntoIterator<Item = Task>) -> FeedLane<Task> {
+        let tasks = tasks.into_iter().chain(self.cached()).collect();
+        FeedLane { part: FeedPart::Gather, tasks, buffers: self.buffers, freed: Freed::Trained }
+    }
+
+    /// Reads of a number of rows of the table.
+    fn reads(&self, rows: u64) -> RowReads {
+        let Batch { table_rows, row_bytes, element_bytes, .. } = *self.batch;
+        let Features { order, align: aligned, .. } = *self.features;
+        let pitch = row_bytes;
+        RowReads { rows, table_rows, row_bytes, pitch, element_bytes, offset: 0, order, aligned }
+    }
+
+    /// Bytes of the rows of all nodes.
+    const fn table(&self) -> u64 {
+        self.batch.table_rows * self.batch.row_bytes
+    }
+
+    /// Multiprocessors that kernels may hold which read rows over links.
+    fn multiprocessors(&self) -> u32 {
+        match self.features.process {
+            Process::Mps(share) => {
+                ((f64::from(self.around.multiprocessors) * share.as_f64()).round() as u32).max(1)
+            }
+            Process::Same | Process::Separate => u32::MAX,
+        }
+    }
+}
+
+impl Features {
+    /// Buffers of batches in the memory of the GPU.
+    fn buffers(&self) -> u32 {
+        let on_gpus = matches!(self.home, Home::Gpu | Home::Striped | Home::Sharded);
+        let ahead = !on_gpus && (matches!(self.process, Process::Mps(_)) || self.prefetched() > 0);
+        self.buffers.map_or(if ahead { 2 } else { 1 }, |buffers| buffers.get() as u32)
+    }
+}
