@@ -1,7 +1,7 @@
 //! The scenarios that come with foretrain, embedded so that they run from any directory.
 
 /// Name and text of each, in the order in which they are listed.
-const LIBRARY: [(&str, &str); 59] = [
+const LIBRARY: [(&str, &str); 63] = [
     ("bpipe-gpt3-96b", include_str!("../library/bpipe-gpt3-96b.yaml")),
     ("bpipe-gpt3-96b-flash", include_str!("../library/bpipe-gpt3-96b-flash.yaml")),
     ("bpipe-gpt3-134b", include_str!("../library/bpipe-gpt3-134b.yaml")),
@@ -58,7 +58,11 @@ const LIBRARY: [(&str, &str); 59] = [
     ("zero-copy-row-sizes", include_str!("../library/zero-copy-row-sizes.yaml")),
     ("gnn-feature-placement", include_str!("../library/gnn-feature-placement.yaml")),
     ("gnn-feature-cache", include_str!("../library/gnn-feature-cache.yaml")),
+    ("gnnlab-copies", include_str!("../library/gnnlab-copies.yaml")),
     ("gnn-multi-gpu-host", include_str!("../library/gnn-multi-gpu-host.yaml")),
+    ("gnn-features-on-drives", include_str!("../library/gnn-features-on-drives.yaml")),
+    ("gnn-striped-features", include_str!("../library/gnn-striped-features.yaml")),
+    ("gnn-sharded-features", include_str!("../library/gnn-sharded-features.yaml")),
     ("hector-rgnn", include_str!("../library/hector-rgnn.yaml")),
     ("hgt-acm", include_str!("../library/hgt-acm.yaml")),
 ];

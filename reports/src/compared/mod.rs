@@ -13,6 +13,7 @@ use std::io::{self, Write};
 use indexmap::{IndexMap, IndexSet};
 use serde::Serialize;
 
+use crate::quantity;
 use crate::ranking::Speed;
 use crate::state;
 use crate::summary::{Campaign, Failure, PowerUse, Ratio, RunSummary, SCHEMA_VERSION};
@@ -23,6 +24,8 @@ pub use terminal::write as terminal;
 
 /// Part of a step by which its states may miss it: rounding of sums.
 const ROUNDING: f64 = 1e-9;
+/// Part of a difference that is worth a word.
+const TOLD_MIN: f64 = 0.01;
 /// Time of a step that belongs to no cause.
 const NO_CAUSE: &str = "not by cause";
 
@@ -159,7 +162,7 @@ pub fn csv(out: &mut impl Write, compared: &Compared) -> io::Result<()> {
 }
 
 /// Causes of two steps, the largest difference first. Empty where a run has no step.
-pub(crate) fn by_cause(runs: [&RunSummary; 2]) -> Vec<Row> {
+fn by_cause(runs: [&RunSummary; 2]) -> Vec<Row> {
     let [Some(a), Some(b)] = runs.map(RunSummary::step_time) else { return Vec::new() };
     let causes = causes(runs);
     let mut rows = by_name([&causes[0], &causes[1]], Unit::Seconds, |seconds| *seconds);
@@ -169,6 +172,16 @@ pub(crate) fn by_cause(runs: [&RunSummary; 2]) -> Vec<Row> {
         rows.push(Row::new(NO_CAUSE, Unit::Seconds, rest.map(Some)));
     }
     largest_first(rows)
+}
+
+/// Causes of the difference of two steps with their shares of it, the largest first: `compute: bytes
+/// 62.0 %, launch-bound 31.0 %`.
+pub fn shares_of_causes(first: &RunSummary, run: &RunSummary) -> String {
+    let rows = by_cause([first, run]);
+    let all: f64 = rows.iter().filter_map(Row::difference).sum();
+    let shares = rows.iter().filter_map(|row| Some((&row.what, row.difference()? / all)));
+    let told = shares.filter(|(_, share)| share.abs() >= TOLD_MIN);
+    told.map(|(cause, share)| format!("{cause} {}", quantity::percent(share))).collect::<Vec<_>>().join(", ")
 }
 
 /// Breakdowns of two steps, with what bounds kernels in place of their compute where both know it.

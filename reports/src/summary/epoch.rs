@@ -17,6 +17,9 @@ pub struct Epoch {
     pub bytes_per_batch: u64,
     /// Share of the rows that a cache on the GPU has, 0 to 1.
     pub hit_rate: f64,
+    /// Share of the rows that a cache on the host has before drives, 0 to 1.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub host_hit_rate: f64,
     /// Work of its lanes.
     pub parts: EpochParts,
 }
@@ -41,6 +44,10 @@ impl EpochParts {
     }
 }
 
+fn is_zero(rate: &f64) -> bool {
+    *rate == 0.0
+}
+
 impl Epoch {
     /// A sentence without final full stop.
     pub fn in_words(&self) -> String {
@@ -48,10 +55,11 @@ impl Epoch {
         let bytes = quantity::bytes(self.bytes_per_batch);
         let time =
             self.epoch_time_s.map_or_else(String::new, |time| format!(" takes {}", quantity::seconds(time)));
-        let hits = match self.hit_rate {
-            0.0 => String::new(),
-            rate => format!(", {} of them from a cache on the GPU", quantity::percent(rate)),
-        };
+        let found = [(self.hit_rate, "GPU"), (self.host_hit_rate, "host")];
+        let found = found.into_iter().filter(|&(rate, _)| rate > 0.0);
+        let hits: String = found
+            .map(|(rate, place)| format!(", {} of them from a cache on the {place}", quantity::percent(rate)))
+            .collect();
         let (batches, parts) = (self.batches, self.parts.in_words());
         format!(
             "an epoch of {batches} mini-batches{time}: {parts}; each batch reads {rows} rows ({bytes}){hits}"

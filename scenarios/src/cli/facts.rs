@@ -10,6 +10,7 @@ use indexmap::IndexMap;
 use reports::quantity;
 use scenarios::catalogue;
 use workloads::model::layered::{LayeredExecution, LayeredModel, Optimizer};
+use workloads::model::network::{NetworkKind, SUPPORT, Support};
 use workloads::model::transformer::{AttentionKernel, Dtype, States, Step, Transformer};
 use workloads::passes::TechniquePreset;
 
@@ -92,6 +93,29 @@ pub(super) fn models() -> Vec<Item> {
         .map(|(name, preset)| published(name, model_facts(&preset.model), &preset.source))
         .chain(layered_models())
         .collect()
+}
+
+/// Systems of graph networks: what each runs, forward or in training, and who says so.
+pub(super) fn graph_systems() -> Vec<Item> {
+    let words = |kinds: &[NetworkKind]| match kinds {
+        [] => "nothing".to_owned(),
+        kinds => kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", "),
+    };
+    let item = |support: &Support| {
+        let (forward, training) = (words(support.forward), words(support.training));
+        let passes = match forward == training {
+            true => format!("{forward}: forward and training"),
+            false => format!("{forward}: forward; training: {training}"),
+        };
+        let heads = if support.one_head { "; one head" } else { "" };
+        Item {
+            name: support.system.to_owned(),
+            description: format!("{passes}{heads}"),
+            source: Some(support.source.to_owned()),
+            ..Item::default()
+        }
+    };
+    SUPPORT.iter().map(item).collect()
 }
 
 /// Published graphs.

@@ -41,6 +41,8 @@ enum Topic {
     Models,
     /// Published graphs, by their statistics
     Graphs,
+    /// Systems that run graph networks, with the networks that each runs and trains
+    GraphSystems,
     /// Frameworks, and what their hosts take to issue work
     Frameworks,
     /// Orders in which pipeline stages work on their micro-batches
@@ -89,6 +91,7 @@ pub(super) fn list(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tro
         Some(Topic::Ssds) => facts::ssds(),
         Some(Topic::Models) => facts::models(),
         Some(Topic::Graphs) => facts::graphs(),
+        Some(Topic::GraphSystems) => facts::graph_systems(),
         Some(Topic::Frameworks) => facts::frameworks(),
         Some(Topic::Schedules) => settings(&["parallelism", "schedule"]),
         Some(Topic::Techniques) => techniques(),

@@ -1,5 +1,6 @@
 //! Compares statements with what was found.
 
+use reports::compared::shares_of_causes;
 use reports::naming::Naming;
 use reports::quantity;
 use reports::summary::{Check, Citation, Difference, FailureKind, Pair, RunSummary, Subject, short_path};
@@ -81,7 +82,7 @@ impl Expectation {
             return point;
         }
         let selectors: Vec<&Selector> = match &self.statement {
-            Statement::Faster(faster) if faster.mean_over.is_empty() => vec![&faster.faster, &faster.than],
+            Statement::Faster(faster) if faster.axes().is_empty() => vec![&faster.faster, &faster.than],
             Statement::Less(less) if less.mean_over.is_empty() => vec![&less.less, &less.than],
             Statement::Order(order) => order.order.iter().collect(),
             Statement::Equal(equal) => vec![&equal.equal, &equal.to],
@@ -105,11 +106,13 @@ impl Expectation {
     /// Subject of the statement, wherever that is.
     fn words(&self) -> String {
         match &self.statement {
-            Statement::Faster(faster) if faster.mean_over.is_empty() => {
-                format!("{} is faster than {}", faster.faster, faster.than)
-            }
             Statement::Faster(faster) => {
-                format!("{} is faster than {} in the mean", faster.faster, faster.than)
+                let over = match (faster.mean_over.is_empty(), faster.most_over.is_empty()) {
+                    (true, true) => "",
+                    (true, false) => " at most",
+                    _ => " in the mean",
+                };
+                format!("{} is faster than {}{over}", faster.faster, faster.than)
             }
             Statement::Less(less) => {
                 let of_mean = if less.mean_over.is_empty() { "" } else { " in the mean" };
@@ -173,6 +176,11 @@ fn of_mean(points: Option<usize>) -> String {
     points.map_or_else(String::new, |points| format!(", the mean of {points} settings"))
 }
 
+/// Why there is nothing to compare.
+fn no_pairs(axes: &[String]) -> String {
+    format!("no values of {} have results of both", axes.join(" and "))
+}
+
 /// What the runs say.
 struct Found {
     holds: bool,
@@ -195,28 +203,51 @@ struct Scope<'a> {
 
 impl<'a> Scope<'a> {
     fn faster(&self, statement: &Faster) -> Result<Found, String> {
-        let (ratio, points) = match statement.mean_over.as_slice() {
-            [] => (throughput(self.best(&statement.faster)?) / throughput(self.best(&statement.than)?), None),
-            axes => {
-                let of = [&statement.faster, &statement.than];
-                let (mean, points) = self.mean_ratio(of, axes, |run| Some(throughput(run)))?;
-                (mean, Some(points))
+        let both = [&statement.faster, &statement.than];
+        let (ratio, of) = match (statement.axes(), statement.mean_over.is_empty()) {
+            ([], _) => (
+                throughput(self.best(&statement.faster)?) / throughput(self.best(&statement.than)?),
+                of_mean(None),
+            ),
+            (axes, false) => {
+                let (mean, points) = self.mean_ratio(both, axes, |run| Some(throughput(run)))?;
+                (mean, of_mean(Some(points)))
+            }
+            (axes, true) => {
+                let pairs = self.pairs(both, axes)?;
+                let ratio = |&[ours, other]: &[&RunSummary; 2]| throughput(ours) / throughput(other);
+                let most = pairs.into_iter().max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+                let most = most.ok_or_else(|| no_pairs(axes))?;
+                let [ours, other] = most;
+                let causes = shares_of_causes(other, ours);
+                (ratio(&most), format!(", {} over {}: {causes}", self.name_of(ours), other.variant))
             }
         };
         let (low, high) =
             statement.by.as_ref().map_or((1.0, f64::INFINITY), |range| (range.low.value, range.high.value));
         let holds = if statement.by.is_some() { (low..=high).contains(&ratio) } else { ratio > 1.0 };
-        Ok(Found::new(holds, format!("{} times{}", quantity::significant(ratio), of_mean(points))))
+        Ok(Found::new(holds, format!("{} times{of}", quantity::significant(ratio))))
     }
 
     /// The mean ratio of a figure of two runs over the values of some axes at which both have it,
     /// and the number of these.
     fn mean_ratio(
         &self,
-        [one, other]: [&Selector; 2],
+        both: [&Selector; 2],
         axes: &[String],
         figure: impl Fn(&RunSummary) -> Option<f64>,
     ) -> Result<(f64, usize), String> {
+        let pairs = self.pairs(both, axes)?;
+        let ratios: Vec<f64> =
+            pairs.iter().filter_map(|[one, other]| Some(figure(one)? / figure(other)?)).collect();
+        match ratios.len() {
+            0 => Err(no_pairs(axes)),
+            points => Ok((ratios.iter().sum::<f64>() / points as f64, points)),
+        }
+    }
+
+    /// By the values of some axes at which two selections have a result, the best run of each.
+    fn pairs(&self, both: [&Selector; 2], axes: &[String]) -> Result<Vec<[&'a RunSummary; 2]>, String> {
         let of = |run: &'a RunSummary| -> Option<Vec<&'a String>> {
             axes.iter().map(|axis| run.point.get(axis)).collect()
         };
@@ -227,18 +258,14 @@ impl<'a> Scope<'a> {
             with_result.max_by(|a, b| throughput(a).total_cmp(&throughput(b)))
         };
         let mut points: Vec<Vec<&String>> = Vec::new();
-        for point in self.select(other).into_iter().filter_map(of) {
+        for point in self.select(both[1]).into_iter().filter_map(of) {
             if !points.contains(&point) {
                 points.push(point);
             }
         }
-        let at = |selector, point: &Vec<&String>| figure(best(selector, point)?);
-        let ratios: Vec<f64> =
-            points.iter().filter_map(|point| Some(at(one, point)? / at(other, point)?)).collect();
-        match ratios.len() {
-            0 => Err(format!("no values of {} have results of both", axes.join(" and "))),
-            points => Ok((ratios.iter().sum::<f64>() / points as f64, points)),
-        }
+        let pair = |point: &Vec<&String>| Some([best(both[0], point)?, best(both[1], point)?]);
+        let pairs: Vec<_> = points.iter().filter_map(pair).collect();
+        if pairs.is_empty() { Err(no_pairs(axes)) } else { Ok(pairs) }
     }
 
     fn less(&self, statement: &Less) -> Result<Found, String> {

@@ -67,6 +67,17 @@ pub struct Faster {
     /// axes. Without any it is that of the best of all.
     #[serde(default)]
     pub mean_over: Vec<String>,
+    /// Axes of the sweep: the ratio is the largest over their values at which both have a result,
+    /// with these values and the causes of the time that is gained; not beside `mean_over`.
+    #[serde(default)]
+    pub most_over: Vec<String>,
+}
+
+impl Faster {
+    /// Axes whose values are compared each by itself.
+    fn axes(&self) -> &[String] {
+        if self.mean_over.is_empty() { &self.most_over } else { &self.mean_over }
+    }
 }
 
 /// One run has less of a metric than another.

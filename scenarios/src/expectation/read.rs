@@ -219,7 +219,14 @@ impl Reading<'_> {
     /// Bounds must measure what the metric measures.
     fn check_figures(&mut self, statement: &Statement, item: &Node) {
         match statement {
-            Statement::Faster(faster) => self.check_range(faster.by.as_ref(), FigureKind::Number, item, "by"),
+            Statement::Faster(faster) => {
+                self.check_range(faster.by.as_ref(), FigureKind::Number, item, "by");
+                if !faster.mean_over.is_empty() && !faster.most_over.is_empty() {
+                    let message = format!("`{}` asks for the mean and for the largest ratio", self.name);
+                    let problem = Problem::new(item.nearest_mark(&["most_over"]), message);
+                    self.problems.push(problem.help("keep one of `mean_over` and `most_over`"));
+                }
+            }
             Statement::Less(less) => self.check_range(less.by.as_ref(), FigureKind::Number, item, "by"),
             Statement::Value(value) => {
                 self.check_range(value.between.as_ref(), value.metric.kind(), item, "between");

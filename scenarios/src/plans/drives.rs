@@ -1,6 +1,7 @@
 //! What a scenario keeps on drives.
 
 use hw_models::storage::PathParameters;
+use workloads::feed::Home;
 use workloads::passes::OnDrives;
 use workloads::plan::{DriveArray, Drives};
 
@@ -22,10 +23,11 @@ pub(super) fn drives(scenario: &Scenario) -> Drives {
         kept.map_or(Vec::new(), |of| numbers(of.names))
     };
     let (states, activations) = (kept(false), kept(true));
-    if states.is_empty() && activations.is_empty() {
+    let rows = features(scenario).filter(|of| of.there).map_or(Vec::new(), |of| numbers(of.names));
+    if states.is_empty() && activations.is_empty() && rows.is_empty() {
         return Drives::NONE;
     }
-    Drives { arrays, states, activations, levels: scenario.levels.clone() }
+    Drives { arrays, states, activations, rows, levels: scenario.levels.clone() }
 }
 
 /// The arrays of a checked scenario in the order of its file; without any all drives of a node.
@@ -38,7 +40,20 @@ pub(crate) fn declared_arrays(scenario: &Scenario) -> Vec<DriveArray> {
 
 /// True if a scenario keeps anything on drives.
 pub(crate) fn on_drives(scenario: &Scenario) -> bool {
-    kept(scenario).next().is_some()
+    kept(scenario).chain(features(scenario)).any(|of| of.there)
+}
+
+/// Features of a graph network, which can be on drives.
+pub(crate) fn features(scenario: &Scenario) -> Option<OnDrives<'_>> {
+    let features = scenario.features.as_ref()?;
+    Some(OnDrives {
+        what: "features",
+        from_gpus: false,
+        kept: "features.home",
+        there: features.home == Home::Drives,
+        names: features.drives.as_ref().map_or(&[], |drives| &drives.arrays),
+        arrays: "features.drives.arrays",
+    })
 }
 
 /// Things that the techniques of a scenario keep on drives.

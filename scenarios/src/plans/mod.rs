@@ -30,7 +30,7 @@ use workloads::program::base::Base;
 
 use crate::schema::{Count, FRAMEWORK, Gradients, LayersOf, Model, ProgramBase, Scenario};
 
-pub(crate) use drives::{declared_arrays, on_drives};
+pub(crate) use drives::{declared_arrays, features, on_drives};
 pub(crate) use effort::effort;
 pub(crate) use pipelining::{micro_batches_per_flush, steps};
 

@@ -6,7 +6,7 @@ use graphs::cache::{Policy, Reads};
 use graphs::sampling::{self, Hop, expected};
 use reports::summary::{Epoch, EpochParts};
 use workloads::diagnostic::Diagnostic;
-use workloads::feed::{Around, Batch, Features, FeedPlan, Sampling};
+use workloads::feed::{Access, Around, Batch, Cache, Features, FeedPlan, Home, Kept, Sampling};
 use workloads::model::layered::LayeredModel;
 use workloads::model::network::{LayerShape, Network, Subgraph};
 use workloads::plan::{LayeredPlan, PlanError};
@@ -33,13 +33,16 @@ pub(crate) fn read(scenario: &Scenario, settings: &GraphNetwork) -> Option<Layer
     let count = of_layers.layers.get();
     let inputs = inputs(scenario, settings)?;
     let hidden = of_layers.hidden.get();
+    let (complete, outputs) = (of_layers.complete, of_layers.outputs.map_or(hidden, Count::get));
     let shape = |at: u64| LayerShape {
-        inputs: if at == 0 { inputs } else { hidden },
-        outputs: if at + 1 == count { of_layers.outputs.map_or(hidden, Count::get) } else { hidden },
+        inputs: if at == 0 && !complete { inputs } else { hidden },
+        outputs: if at + 1 == count && !complete { outputs } else { hidden },
         heads: of_layers.heads.get(),
         is_last: at + 1 == count,
+        gated: complete,
     };
-    let network = Network { kind, layers: (0..count).map(shape).collect(), system: settings.system };
+    let ends = complete.then_some([inputs, outputs]);
+    let network = Network { kind, layers: (0..count).map(shape).collect(), ends, system: settings.system };
     let parts = match &settings.sampling {
         None => vec![Subgraph::whole(graph); count as usize],
         Some(sampling) => {
@@ -70,6 +73,7 @@ fn feed(scenario: &Scenario, settings: &GraphNetwork) -> Result<Option<FeedPlan>
     let around = Around {
         multiprocessors: gpu.as_ref().map_or(1, |gpu| gpu.sms),
         sharing: machine.gpus_per_node().min(super::ranks(scenario) as u32),
+        ranks: super::ranks(scenario) as u32,
         memory: gpu.map_or(0, |gpu| (gpu.memory_gib * f64::from(1 << 30)) as u64),
     };
     Ok(Some(FeedPlan::of(&features, sampling, &batch, around)))
@@ -87,19 +91,32 @@ fn batch(
     let element_bytes = features.dtype.bytes();
     let row_bytes = inputs(scenario, settings).unwrap_or(0) * element_bytes;
     let table_rows = graph.nodes();
-    let (cached_rows, hits) = match &features.cache {
-        Some(cache) => {
-            let rows = match (cache.share, cache.size) {
-                (Some(share), _) => whole(table_rows as f64 * share.as_f64()),
-                (None, Some(size)) => size.bytes() / row_bytes.max(1),
-                (None, None) => 0,
-            };
-            let rows = rows.min(table_rows);
-            let share = rows as f64 / table_rows.max(1) as f64;
-            (rows, cache.hits.map_or_else(|| hits(graph, sampling, cache.policy, share), Share::as_f64))
-        }
-        None => (0, 0.0),
+    let kept = |cache: &Cache| {
+        let rows = match (cache.share, cache.size) {
+            (Some(share), _) => whole(table_rows as f64 * share.as_f64()),
+            (None, Some(size)) => size.bytes() / row_bytes.max(1),
+            (None, None) => 0,
+        };
+        rows.min(table_rows)
     };
+    let share = |rows: u64| rows as f64 / table_rows.max(1) as f64;
+    let on_gpu = features.cache.as_ref().map_or_else(Kept::default, |cache| {
+        let rows = kept(cache);
+        let found = || hits(graph, sampling, cache.policy, share(rows));
+        Kept { rows, hits: cache.hits.map_or_else(found, Share::as_f64) }
+    });
+    let before_drives = features.drives.as_ref().filter(|_| features.home == Home::Drives);
+    let on_host = before_drives.and_then(|drives| Some((drives, drives.cache.as_ref()?)));
+    let on_host = on_host.map_or_else(Kept::default, |(drives, cache)| {
+        let rows = kept(cache);
+        let page = if features.access == Access::GpuDirect { row_bytes } else { drives.page() };
+        let chosen = chosen(share(rows), page as f64 / row_bytes.max(1) as f64);
+        // Rows that the GPU has do not come by here.
+        let of_both = hits(graph, sampling, cache.policy, (share(on_gpu.rows) + chosen).min(1.0));
+        let best = (of_both - on_gpu.hits).max(0.0);
+        let others = (1.0 - on_gpu.hits - best).max(0.0) * (share(rows) - chosen) / (1.0 - chosen).max(1e-9);
+        Kept { rows, hits: cache.hits.map_or(best + others, Share::as_f64) }
+    });
     Batch {
         edges: hops.iter().map(|hop| whole(hop.sampled())).sum(),
         drawn_for: hops.iter().map(|hop| whole(hop.destinations.iter().sum())).sum(),
@@ -108,9 +125,15 @@ fn batch(
         graph_edges: graph.edges(),
         row_bytes,
         element_bytes,
-        hits,
-        cached_rows,
+        on_gpu,
+        on_host,
     }
+}
+
+/// Share of the rows that a cache of a share of all pages keeps by choice. A page comes with all its
+/// rows, of which the others are any.
+fn chosen(share: f64, rows_on_page: f64) -> f64 {
+    -((-share.min(1.0)).ln_1p() / rows_on_page.max(1.0)).exp_m1()
 }
 
 /// Share of the rows of a mini-batch that a cache has.
@@ -157,7 +180,8 @@ pub(crate) fn epoch(
         epoch_time_s: Some(batches as f64 * step_time_s + filled_s),
         rows_per_batch: batch.rows,
         bytes_per_batch: batch.rows * batch.row_bytes,
-        hit_rate: batch.hits,
+        hit_rate: batch.on_gpu.hits,
+        host_hit_rate: batch.on_host.hits,
         parts: parts(batches),
     })
 }

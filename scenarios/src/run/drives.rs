@@ -24,6 +24,8 @@ struct Moved {
     states: [u64; 2],
     /// Activations, read and written.
     activations: [u64; 2],
+    /// Rows of features, which are read.
+    rows: u64,
 }
 
 /// The arrays of a run with so many measured steps that each take so long, those that are written most first; one stands for all that do the same.
@@ -44,7 +46,9 @@ pub(super) fn drives(
         };
         let (states, activations) =
             (sum(&array.states, |moved| moved.states), sum(&array.activations, |moved| moved.activations));
-        let [read, written] = [0, 1].map(|way| (states[way] + activations[way]) as f64 / steps);
+        let [rows, _] = sum(&array.rows, |moved| [moved.rows, 0]);
+        let read = (states[0] + activations[0] + rows) as f64 / steps;
+        let written = (states[1] + activations[1]) as f64 / steps;
         let peak = &run.stores[array.store.index()].peak;
         let capacity = built.lowered.platform.stores[array.store.index()].capacity;
         let years = array.endurance.map(|endurance| endurance.years(written, step_s));
@@ -90,6 +94,7 @@ fn moved(built: &Built, accounts: &Accounts, tally: &Tally<'_>) -> Vec<Moved> {
                 Communication::WriteStates | Communication::WriteParameters => rank.states[1] += bytes,
                 Communication::Read => rank.activations[0] += bytes,
                 Communication::Write => rank.activations[1] += bytes,
+                Communication::ReadRows => rank.rows += bytes,
                 _ => {}
             }
         }

@@ -75,6 +75,11 @@ pub struct NetworkLayers {
     /// Attention heads, which share the width.
     #[serde(default = "one_head")]
     pub heads: Count<1, 1_024>,
+    /// All of DGL's example of `hgt`: a linear layer with GELU before the layers, a gate between the
+    /// input and the result of each, dropout, normalisation, a linear layer to `outputs` classes of
+    /// the nodes of the first type.
+    #[serde(default)]
+    pub complete: bool,
 }
 
 fn one() -> Count<1, 64> {

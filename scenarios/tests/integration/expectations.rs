@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use reports::summary::{DevicePeak, Difference, Failure, FailureKind, RunSummary};
 use scenarios::Experiment;
 
-use crate::support::experiment;
+use crate::support::{SETTINGS, experiment, messages, read};
 
 const VARIANTS: &str = "training: { micro_batches: 8, micro_batch: 1 }
 variants: { plain: {}, bpipe: { techniques: { bpipe: {} } } }
@@ -79,6 +79,36 @@ fn a_ratio_may_be_the_mean_over_settings_at_which_both_have_a_result() {
     assert_eq!(check(&runs(), statement), (false, "1.00 times, the mean of 1 settings".to_owned()));
     let nowhere = check(&runs(), "{ faster: bpipe, than: plain, mean_over: [training.sequence] }");
     assert_eq!(nowhere, (false, "no values of training.sequence have results of both".to_owned()));
+}
+
+#[test]
+fn a_ratio_may_be_the_largest_with_where_it_is_and_what_makes_it() {
+    let waiting = |run: RunSummary, launches: f64| {
+        let time = run.step_time().expect("it has one");
+        let time_breakdown_s = [("compute", time - launches), ("launch-bound", launches)];
+        let time_breakdown_s =
+            time_breakdown_s.into_iter().map(|(word, time)| (word.to_owned(), time)).collect();
+        RunSummary { time_breakdown_s, ..run }
+    };
+    let runs = [
+        waiting(run("plain", 1, 1.0), 0.2),
+        waiting(run("bpipe", 1, 0.5), 0.1),
+        waiting(run("plain", 2, 4.0), 3.0),
+        waiting(run("bpipe", 2, 1.0), 0.75),
+    ];
+    let statement = "{ faster: bpipe, than: { best_of: [plain] }, most_over: [training.micro_batch] }";
+    let experiment = stating(&format!("expect:\n  - {statement}\n"));
+    let check = experiment.promises()[0].check(&runs, experiment.sources());
+    let words = "4.00 times, bpipe (micro-batch 2) over plain: launch-bound 75.0 %, compute 25.0 %";
+    assert_eq!((check.passed, check.measured.as_str()), (true, words));
+}
+
+#[test]
+fn the_mean_and_the_largest_ratio_are_two_statements() {
+    let statement = "{ faster: bpipe, than: plain, mean_over: [training.micro_batch], most_over: [training.micro_batch] }";
+    let text = format!("name: test\n{SETTINGS}{VARIANTS}expect:\n  - {statement}\n");
+    let failure = read(&text, &[]).expect_err("two statements");
+    assert_eq!(messages(&failure), ["`expect[0]` asks for the mean and for the largest ratio"]);
 }
 
 #[test]

@@ -35,6 +35,7 @@ mod nothing;
 mod offloaded_modules;
 mod page_locked;
 mod pictures;
+mod placements;
 mod plans;
 mod power;
 mod presets;

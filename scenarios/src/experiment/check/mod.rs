@@ -6,6 +6,7 @@ mod calibration;
 mod campaign;
 mod dimensions;
 mod exchange;
+mod features;
 mod kinds;
 mod layered;
 mod machine;

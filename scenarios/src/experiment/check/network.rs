@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use graphs::{GraphSource, Problem};
-use workloads::feed::{Access, Features, Home, Process, SamplingPlace};
+use workloads::feed::{Sampling, SamplingPlace};
+use workloads::model::network::{Asked, NetworkKind};
 use workloads::passes::ModelKind;
 
 use super::layered::NO_PLACEHOLDERS;
 use super::{Check, batches};
 use crate::plans;
-use crate::schema::{Count, GraphData, GraphNetwork, Scenario, Steps, UpdateRule};
+use crate::schema::{Count, GraphData, GraphNetwork, Scenario, Step, Steps, UpdateRule};
 
 const MODEL: &str = "model.graph";
 const DATA: &str = "model.graph.data";
@@ -17,7 +18,6 @@ const SAMPLING: &str = "model.graph.sampling";
 const FAN_OUT: &str = "model.graph.sampling.fan_out";
 const SYSTEM: &str = "model.graph.system";
 const INPUTS: &str = "features.width";
-const FEATURES: &str = "features";
 
 /// Settings that mean nothing for a graph network.
 const FOREIGN: [(&str, &str); 12] = [
@@ -77,6 +77,7 @@ impl Check<'_> {
         self.allocator(scenario);
         self.sized(scenario, &settings);
         self.hops(&settings);
+        self.samplers(&settings);
         self.features(scenario, &settings);
     }
 
@@ -134,7 +135,10 @@ impl Check<'_> {
             );
         }
         let heads = of_layers.heads.get();
-        let outputs = of_layers.outputs.map_or(of_layers.hidden, |outputs| outputs).get();
+        let outputs = match of_layers.outputs {
+            Some(outputs) if !of_layers.complete => outputs.get(),
+            _ => of_layers.hidden.get(),
+        };
         for (key, width) in [("hidden", of_layers.hidden.get()), ("outputs", outputs)] {
             if width % heads != 0 {
                 let key = format!("{path}.{key}");
@@ -143,9 +147,14 @@ impl Check<'_> {
                 break;
             }
         }
-        if let Err(problem) = settings.system.supports(kind) {
-            let (message, help) = problem.split_once(": ").unwrap_or((&problem, "use another"));
-            self.report_with(SYSTEM, &[&path], message, help);
+        if of_layers.complete && kind != NetworkKind::Hgt {
+            let key = format!("{path}.complete");
+            let message = format!("`{}` has nothing around its layers", kind.name());
+            self.report_with(&key, &[&path], message, "remove it");
+        }
+        let trained = scenario.training.step.unwrap_or_default() != Step::Forward;
+        if let Err((fault, remedy)) = settings.system.supports(Asked { kind, trained, heads }) {
+            self.report_with(SYSTEM, &[&path], fault, remedy);
         }
     }
 
@@ -168,82 +177,10 @@ impl Check<'_> {
         }
     }
 
-    /// Features that go with what is trained.
-    fn features(&mut self, scenario: &Scenario, settings: &GraphNetwork) {
-        let Some(features) = &scenario.features else { return };
-        let report = |check: &mut Self, path: &str, message: &str, help: &str| {
-            check.report_with(path, &[FEATURES], message, help);
-        };
-        if settings.sampling.is_none()
-            && *features != (Features { width: features.width, dtype: features.dtype, ..Features::default() })
-        {
-            report(
-                self,
-                FEATURES,
-                "features of the whole graph are on the GPU throughout: nothing is gathered",
-                "add `model.graph.sampling: { batch: 1000, fan_out: [10, 10] }`, or keep `width` and `dtype` alone",
-            );
-        }
-        if features.home == Home::Gpu {
-            if features.access != Access::HostGather {
-                report(
-                    self,
-                    "features.access",
-                    "features in the memory of the GPU are not read over a link",
-                    "remove `access`, or write `home: host-pinned`",
-                );
-            }
-            if features.cache.is_some() {
-                report(
-                    self,
-                    "features.cache",
-                    "a cache of features that are all on the GPU changes nothing",
-                    "remove it, or write `home: host-pinned`",
-                );
-            }
-        }
-        if features.access == Access::ZeroCopy && features.home == Home::Host {
-            report(
-                self,
-                "features.home",
-                "a GPU reads in place what is page-locked",
-                "write `home: host-pinned`",
-            );
-        }
-        if let Process::Mps(share) = features.process {
-            if share.is_zero() || share.as_f64() >= 1.0 {
-                let message = format!("a share of {share} leaves one of the two processes nothing");
-                self.report(&[("features.process", String::new())], message, "write for example `mps: 10 %`");
-            }
-            if features.access != Access::ZeroCopy {
-                report(
-                    self,
-                    "features.process",
-                    "no kernel of another process reads rows that the host gathers",
-                    "write `access: zero-copy`, or remove `process`",
-                );
-            }
-        }
-        if let Some(cache) = features.cache {
-            match (cache.share, cache.size) {
-                (Some(share), None) if share.as_f64() > 1.0 => {
-                    let message = format!("a cache keeps at most all rows, not {share}");
-                    self.report(&[("features.cache.share", String::new())], message, "write `100 %` or less");
-                }
-                (Some(_), None) | (None, Some(_)) => {}
-                _ => report(
-                    self,
-                    "features.cache",
-                    "a cache has a `share` of the rows or a `size`",
-                    "write for example `cache: { share: 20 % }`",
-                ),
-            }
-        }
-        if settings
-            .sampling
-            .as_ref()
-            .is_some_and(|it| it.place != SamplingPlace::Host && it.workers.get() > 1)
-        {
+    /// Threads that go with the place where neighbours are drawn.
+    fn samplers(&mut self, settings: &GraphNetwork) {
+        let on_gpu = |sampling: &Sampling| sampling.place != SamplingPlace::Host;
+        if settings.sampling.as_ref().is_some_and(|it| on_gpu(it) && it.workers.get() > 1) {
             let message = "the GPU draws neighbours by itself";
             self.report_with("model.graph.sampling.workers", &[SAMPLING], message, "remove `workers`");
         }

@@ -8,6 +8,7 @@ use workloads::passes::{Facts, OnDrives};
 
 use super::Check;
 use crate::catalogue;
+use crate::plans;
 use crate::schema::{ArrayRates, Scenario, Storage};
 
 /// Fastest array, as the fastest memory of a machine (byte/s).
@@ -37,6 +38,9 @@ impl Check<'_> {
             if of.there && of.from_gpus {
                 self.paths_from_gpus(path, of.names, &scenario.storage);
             }
+        }
+        if let Some(of) = plans::features(scenario) {
+            self.used(&of, &scenario.storage, machine);
         }
     }
 

@@ -119,7 +119,7 @@ fn each_choice_comes_back_alone() {
 #[test]
 fn random_scenarios_are_refused_or_come_back() {
     let count = super::random_scenarios_come_back(TARGET);
-    assert!(count > 2, "{count} of 900 come back");
+    assert!(count > 1, "{count} of 900 come back");
 }
 
 /// Pieces of texts that importers read.
