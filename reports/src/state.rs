@@ -26,7 +26,7 @@ pub const IDLE: &str = "idle at the end";
 
 /// Useful work at the nominal bandwidth of memory.
 pub const BYTES: &str = "compute: bytes";
-/// What its products take at the peak rate of their type, beyond that.
+/// Products at the peak rate of their type, beyond that.
 pub const ARITHMETIC: &str = "compute: arithmetic";
 /// The rest of it, in which multiprocessors idle or wait.
 pub const OCCUPANCY: &str = "compute: occupancy";

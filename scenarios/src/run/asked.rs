@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use reports::state;
 use sim_core::id::BlockId;
 use workloads::account::Accounts;
-use workloads::lower::Lowered;
+use workloads::lower::{Lowered, RankIds};
 use workloads::names::cause;
 use workloads::schedule::LaneKind;
 
@@ -20,7 +20,7 @@ pub(super) struct Asked {
     pub(super) bytes_s: f64,
     /// Matrix products at the peak rates of their types (s).
     pub(super) at_peak_s: f64,
-    /// What products take at these beyond the bytes of their kernels (s).
+    /// Part of that beyond the bytes of the same kernels (s).
     beyond_bytes_s: f64,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn asked(lowered: &Lowered, accounts: &Accounts, gpus: &[&Gpu]) -> Ve
         _ => Asked::default(),
     };
     let by_lane: Vec<Asked> = lanes(lowered).map(|lane| of_lane(&lane)).collect();
-    let lane = |rank: &workloads::lower::RankIds| lowered.streams[rank.compute.index()].lane;
+    let lane = |rank: &RankIds| lowered.streams[rank.compute.index()].lane;
     lowered.ranks.iter().map(|rank| by_lane[lane(rank) as usize]).collect()
 }
 
@@ -55,15 +55,15 @@ fn of_lane(lane: &Lane<'_>, accounts: &Accounts, gpu: &Gpu) -> Asked {
 }
 
 /// The compute of a step by what bounds kernels, the mean over ranks whose times are `by_rank`, of
-/// which each made `steps` steps. Nothing where layers are computed again: bounds of these are not told
-/// from those of others.
+/// which each made `steps` steps. Nothing where no demand is known, or where layers are computed
+/// again: bounds of these are not told from those of others.
 pub(super) fn bounds(
     asked: &[Asked],
     by_rank: &[IndexMap<String, f64>],
     steps: f64,
 ) -> IndexMap<String, f64> {
     let of = |times: &IndexMap<String, f64>, cause: &str| times.get(cause).copied().unwrap_or_default();
-    if by_rank.iter().any(|times| of(times, cause::RECOMPUTE) > 0.0) {
+    if asked.is_empty() || by_rank.iter().any(|times| of(times, cause::RECOMPUTE) > 0.0) {
         return IndexMap::new();
     }
     let mut sums = [0.0; 3];

@@ -11,7 +11,6 @@ use sim_core::noise::{Noise, Pause};
 use sim_core::outcome::{ByCause, Run};
 use sim_core::platform::Fluid;
 use sim_core::time::Time;
-use workloads::account::Accounts;
 use workloads::lower::{Lowered, RankIds};
 use workloads::names::{cause, kind};
 use workloads::plan::Built;
@@ -71,13 +70,13 @@ impl Measured<'_> {
         summary.critical_path_s = self.critical_path();
         let by_rank = self.by_rank();
         let busy_s: Vec<f64> = by_rank.iter().map(power::busy_s).collect();
-        self.set_breakdown(summary, by_rank);
+        let asked = self.asked();
+        self.set_breakdown(summary, &asked, by_rank);
         self.set_step_time(summary, self.step_time_s());
         summary.provenance = IndexMap::from([("given in the scenario".to_owned(), 1.0)]);
         if let Some((tally, accounts)) = self.tally.zip(self.built.accounts.as_ref()) {
             let steps = self.measured_steps();
             summary.communication = communication(self.lowered(), accounts, tally, steps);
-            let asked = self.asked(accounts);
             summary.power = power::power(self.scenario, (self.lowered(), &asked), &busy_s, summary);
             summary.provenance = tally.provenance(self.slowest(summary));
             summary.drives =
@@ -93,8 +92,9 @@ impl Measured<'_> {
         named.unwrap_or(0)
     }
 
-    /// By rank, the demand of its kernels over all steps; nothing where the machine is not known.
-    fn asked(&self, accounts: &Accounts) -> Vec<Asked> {
+    /// By rank, the demand of its kernels over all steps; nothing where no kernels are known.
+    pub(super) fn asked(&self) -> Vec<Asked> {
+        let Some(accounts) = &self.built.accounts else { return Vec::new() };
         let machine = plans::machine::of(self.scenario).ok();
         let gpus = machine.iter().flat_map(|machine| plans::machine::gpus(machine, self.scenario));
         let gpus: Vec<&Gpu> = gpus.map(|(_, gpu)| gpu).collect();
@@ -235,12 +235,14 @@ impl Measured<'_> {
     }
 
     /// Fills in where the time of a step goes, from that of every rank.
-    pub(super) fn set_breakdown(&self, summary: &mut RunSummary, by_rank: Vec<IndexMap<String, f64>>) {
+    pub(super) fn set_breakdown(
+        &self,
+        summary: &mut RunSummary,
+        asked: &[Asked],
+        by_rank: Vec<IndexMap<String, f64>>,
+    ) {
         summary.time_breakdown_s = mean_by_cause(&by_rank);
-        if let Some(accounts) = &self.built.accounts {
-            let steps = f64::from(plans::steps(self.scenario));
-            summary.kernel_time_s = bounds(&self.asked(accounts), &by_rank, steps);
-        }
+        summary.kernel_time_s = bounds(asked, &by_rank, f64::from(plans::steps(self.scenario)));
         let groups = ranks::groups(self.lowered(), by_rank);
         summary.ranks = groups
             .into_iter()

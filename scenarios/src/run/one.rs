@@ -544,7 +544,8 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
             let of_rank: Vec<_> = by_rank.iter().map(|ranks| ranks[rank].clone()).collect();
             measure::mean_by_cause(&of_rank)
         };
-        measured.set_breakdown(&mut summary, (0..by_rank[0].len()).map(over_seeds).collect());
+        let means = (0..by_rank[0].len()).map(over_seeds).collect();
+        measured.set_breakdown(&mut summary, &measured.asked(), means);
         measured.set_step_time(&mut summary, mean_s);
         summary.step_time_spread = Some(Spread {
             min_s: times.iter().copied().fold(f64::INFINITY, f64::min),

@@ -1,6 +1,7 @@
 //! Reads of host memory: rows and lists that threads of a GPU read over its link, and gathers by
 //! threads of the host.
 
+use calibration::Gather;
 use hw_models::reads::{HostGather, LinkReads, Order, RowReads};
 use indexmap::IndexMap;
 use reports::validation::Row;
@@ -48,19 +49,6 @@ enum Kind {
     GathersOnSms,
     /// Gathers of a probe by threads of the host.
     HostGathers,
-}
-
-/// A gather of a probe.
-#[derive(Debug, Deserialize)]
-struct Gather {
-    row: u64,
-    width: u64,
-    table: u64,
-    indices: u64,
-    order: Order,
-    aligned: bool,
-    sms: Option<u32>,
-    offset: u64,
 }
 
 /// A gather of a probe by threads of the host.
@@ -197,19 +185,4 @@ fn lists(cells: &IndexMap<String, String>) -> Result<[RowReads; 3], String> {
     let row_bytes = whole("degree")? * width;
     let lists = RowReads { table_rows: nodes, row_bytes, pitch: width, element_bytes: width, ..pointers };
     Ok([pointers, pointers, lists])
-}
-
-impl Gather {
-    const fn reads(&self) -> RowReads {
-        RowReads {
-            rows: self.indices,
-            table_rows: self.table / self.row,
-            row_bytes: self.row,
-            pitch: self.row,
-            element_bytes: self.width,
-            offset: self.offset,
-            order: self.order,
-            aligned: self.aligned,
-        }
-    }
 }

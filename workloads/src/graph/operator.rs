@@ -184,9 +184,9 @@ pub enum RowWork {
 /// Memories from which threads of a GPU read rows over a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Afar {
-    /// Those of the host.
+    /// Memories of the host.
     Host(Sockets),
-    /// Those of the other GPUs of the node, an equal part of the rows each.
+    /// Memories of the other GPUs of the node, an equal part of the rows each.
     Peers {
         /// Bytes of rows that the kernel copies from its own memory meanwhile.
         own: u64,

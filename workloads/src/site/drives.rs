@@ -25,7 +25,7 @@ pub struct Drives {
     pub states: Vec<usize>,
     /// Of the GPUs of a node in turn, the array that activations of their ranks go to; none: they go to host memory.
     pub activations: Vec<usize>,
-    /// Of the GPUs of a node in turn, the array that rows of features come from. Empty: they are
+    /// By GPU of a node in turn, the array that rows of features come from. Empty: they are
     /// not on drives.
     pub rows: Vec<usize>,
     /// Where the write caches and the heat of drives are at the start.
@@ -60,7 +60,7 @@ pub struct DriveArray {
 pub struct ArrayUse {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Contents.
     pub store: StoreId,
     /// Ranks whose states are there.
     pub states: Vec<u32>,
@@ -162,9 +162,9 @@ impl<'a> Arrays<'a> {
 pub(super) struct InUse {
     /// Number among those of its node.
     number: usize,
-    /// What it holds.
+    /// Contents.
     pub(super) store: StoreId,
-    /// What limits its writes and its reads.
+    /// Limits of its writes and its reads.
     pub(super) limits: [Option<FluidId>; 2],
 }
 

@@ -1,25 +1,13 @@
 //! Constants of reads over PCIe 5 are those of the gathers that they are fitted on.
 
-use hw_models::reads::{LinkReads, Order, RowReads};
-use serde::Deserialize;
+use calibration::Gather;
+use hw_models::reads::LinkReads;
 use serde_json::Value;
 
 use super::known::catalogue;
 
 /// Records of a GPU outside of suites.
 const GATHERS: &str = include_str!("../../../measurements/probes/gathers.jsonl");
-
-#[derive(Deserialize)]
-struct Gather {
-    row: u64,
-    width: u64,
-    table: u64,
-    indices: u64,
-    order: Order,
-    aligned: bool,
-    sms: Option<u32>,
-    offset: u64,
-}
 
 /// A gather and its median time (us).
 type Measured = (Gather, f64);
@@ -51,17 +39,7 @@ fn constants_of_pcie5_are_the_best_for_their_half_of_the_gathers() {
 /// Mean of absolute logarithms, of which none counts for more than 0.4.
 fn off(reads: &LinkReads, fitted: &[Measured]) -> f64 {
     let of = |(gather, us): &Measured| {
-        let rows = RowReads {
-            rows: gather.indices,
-            table_rows: gather.table / gather.row,
-            row_bytes: gather.row,
-            pitch: gather.row,
-            element_bytes: gather.width,
-            offset: gather.offset,
-            order: gather.order,
-            aligned: gather.aligned,
-        };
-        let cost = reads.cost(&rows, gather.sms.unwrap_or(132));
+        let cost = reads.cost(&gather.reads(), gather.sms.unwrap_or(132));
         (cost.alone().as_secs() * 1e6 / us).ln().abs().min(0.4)
     };
     fitted.iter().map(of).sum::<f64>() / fitted.len() as f64

@@ -119,7 +119,7 @@ pub enum Function {
     Dropout,
     /// Gaussian error linear unit.
     Gelu,
-    /// Of a result and an input, each in its share: a parameter of the type through a sigmoid.
+    /// Sum of a result and an input, each in its share: a parameter of the type through a sigmoid.
     Gate(WeightId),
     /// Normalisation of a row, times and plus a parameter of its type.
     Norm(WeightId),

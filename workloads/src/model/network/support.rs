@@ -77,7 +77,7 @@ const fn of(
     Support { system, forward, training, one_head: false, source }
 }
 
-/// What a system is asked to run.
+/// Work that a system is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// Network.

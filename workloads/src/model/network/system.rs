@@ -84,8 +84,8 @@ pub(super) enum EdgeKernels {
     Patterns,
     /// Functions that need no finished sum of each other are one kernel, which adds by atomics.
     Fused,
-    /// The same in walks that sum for one node after the other, in the backward pass one for each
-    /// end of edges.
+    /// Fused functions in walks that sum for one node after the other, in the backward pass one for
+    /// each end of edges.
     FusedInOrder,
 }
 
@@ -96,8 +96,8 @@ pub(super) struct Rules {
     pub(super) edges: EdgeKernels,
     /// A layer runs once for each type of edges, functions of nodes once for each of nodes.
     pub(super) by_relation: bool,
-    /// What depends on a node and the type of its edges is there for all nodes of the type at that
-    /// end, not for edges.
+    /// Values that depend on a node and the type of its edges are there for all nodes of the type at
+    /// that end, not for edges.
     pub(super) at_nodes: bool,
 }
 

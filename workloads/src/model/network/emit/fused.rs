@@ -247,8 +247,8 @@ impl Emission<'_> {
         }
     }
 
-    /// What a walk writes for the gradient of a weight: rows of numbers that vectors are multiplied
-    /// with, or all of it, an outer product for each edge.
+    /// Tensors that a walk writes for the gradient of a weight: rows of numbers that vectors are
+    /// multiplied with, or all of it, an outer product for each edge.
     fn weight_in_walk(
         &self,
         id: ValueId,
@@ -271,7 +271,7 @@ impl Emission<'_> {
         }
     }
 
-    /// What follows a walk for the gradient of a weight.
+    /// Kernels behind a walk for the gradient of a weight.
     fn weight_behind_walk(&mut self, id: ValueId, weight: WeightId, gradient: Name) {
         match self.layer.get(id).made.clone() {
             Made::Linear(of, _) if Self::is_vector(self.weight(weight)) => {
