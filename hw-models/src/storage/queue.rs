@@ -5,6 +5,7 @@
 //! issues them, completes one. That is the lower bound of the throughput of a closed queueing network with a bottleneck
 //! (Lazowska et al., *Quantitative System Performance*, 1984, chapter 5); the upper one, `min(q / L, 1 / c)`, is reached only where
 //! requests never collide: the measured drive of the validation set `storage` is between the two, nearer to the lower.
+//! Fewer requests than drives leave some idle, and none waits: there the upper bound holds.
 
 use crate::catalogue::Ssd;
 
@@ -33,7 +34,7 @@ impl Requests {
         let Some(latency_us) = way.latency_us(drive) else { return bytes / slowest };
         let alone = latency_us * 1e-6 + bytes / way.one_bytes_per_s(drive).map_or(rate, |one| one.min(rate));
         let outstanding = f64::from(self.depth) * self.block as f64 / bytes / members as f64;
-        let loaded = alone.max(slowest) + (outstanding - 1.0).max(0.0) * slowest;
+        let loaded = alone.max(slowest * outstanding.min(1.0)) + (outstanding - 1.0).max(0.0) * slowest;
         outstanding * bytes / loaded
     }
 }

@@ -55,6 +55,19 @@ fn one_request_in_flight_takes_all_its_latencies() {
     close(seconds(&machine, 1, 32_000, PageReaders::Gpu(1)), 1_000.0 * 112e-6);
 }
 
+/// A drive answers a page in less time than the host takes for four: more drives leave one reader
+/// as it was.
+#[test]
+fn one_reader_gains_nothing_from_more_drives() {
+    let machine = machine(MODEL, |drive| {
+        (drive.read_gb_per_s, drive.read_latency_us, drive.read_kiops) = (Some(4.096), Some(1.0), None);
+    });
+    for drives in 1..=8 {
+        let found = seconds(&machine, drives, 1, PageReaders::Host(1));
+        assert!((found / 7e-6 - 1.0).abs() < 1e-9, "{drives} drives: {found} s");
+    }
+}
+
 /// Logs of BaM's artifact (github.com/ZaidQureshi/bam, asplosaoe/nvm_block_bench_{1,2}_sam.log):
 /// random reads of 4 KiB by 262,144 threads of an A100. Drives reach 80 % of the operations of
 /// their data sheet, on which the prediction rests.
