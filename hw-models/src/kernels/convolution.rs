@@ -21,9 +21,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::fused::TileLaw;
 use super::rows::Blocks;
+use super::sequence::Stage;
 use super::{
-    ConvolutionParameters, Dtype, Epilogue, KernelClass, KernelCost, KernelError, KernelModel, Shape,
+    Attached, ConvolutionParameters, Dtype, KernelClass, KernelCost, KernelError, KernelModel, Shape,
     StreamClass,
 };
 
@@ -127,10 +129,10 @@ impl KernelModel {
     /// # Errors
     /// When the GPU has no rate or the catalogue no parameters for the type.
     pub fn convolution(&self, shape: &Convolution) -> Result<KernelCost, KernelError> {
-        self.convolution_with(shape, &Epilogue::NONE)
+        self.convolution_with(shape, &Attached::NONE)
     }
 
-    /// A convolution with members behind it. Those of transformed products would be in the pass out
+    /// A convolution with members around it. Those of transformed products would be in the pass out
     /// of the domain, which libraries do not change.
     ///
     /// # Errors
@@ -138,16 +140,16 @@ impl KernelModel {
     pub(super) fn convolution_with(
         &self,
         shape: &Convolution,
-        epilogue: &Epilogue,
+        attached: &Attached,
     ) -> Result<KernelCost, KernelError> {
         if shape.depthwise() {
-            return self.depthwise(shape, epilogue);
+            return self.depthwise(shape, attached);
         }
         let parameters = self.parameters.convolution(shape.dtype)?;
         let peak = self.peak(shape.dtype)?;
         let achieved = self.parameters.stream(StreamClass::Elementwise)?.achieved;
         let cost = |algorithm: &Algorithm| {
-            self.by_algorithm((shape, epilogue), algorithm, parameters, peak, achieved)
+            self.by_algorithm((shape, attached), algorithm, parameters, peak, achieved)
         };
         if let Some(told) = shape.algorithm {
             let algorithm = shape.by(told, parameters);
@@ -156,7 +158,7 @@ impl KernelModel {
         let implicit = cost(&shape.implicit(parameters));
         let winograd = shape.by(ConvolutionAlgorithm::Winograd, parameters);
         let best = match winograd.map(|algorithm| cost(&algorithm)) {
-            Some(winograd) if epilogue.is_none() && winograd.alone() < implicit.alone() => winograd,
+            Some(winograd) if attached.is_none() && winograd.alone() < implicit.alone() => winograd,
             _ => implicit,
         };
         Ok(if shape.groups > 1 { best } else { self.corrected(best, 0.0, || shape.among_measured()) })
@@ -164,25 +166,25 @@ impl KernelModel {
 
     fn by_algorithm(
         &self,
-        (shape, epilogue): (&Convolution, &Epilogue),
+        (shape, attached): (&Convolution, &Attached),
         algorithm: &Algorithm,
         parameters: &ConvolutionParameters,
         peak: f64,
         achieved: f64,
     ) -> KernelCost {
-        let rate = peak / f64::from(self.facts.sms.max(1)) * algorithm.efficiency;
+        let law = self.tile_law_of_convolutions(peak, parameters, algorithm.efficiency);
         let blocks = |tile: [u64; 2], split: u64| {
-            let area = (tile[0] * tile[1]) as f64;
-            let depth = algorithm.k.div_ceil(split) as f64 + parameters.prologue_k;
-            let seconds = 2.0 * area * depth / (rate * (area / FULL_TILE).min(1.0).powf(parameters.exponent));
+            let depth = algorithm.k.div_ceil(split) as f64;
             let tiles = algorithm.m.div_ceil(tile[0]).saturating_mul(algorithm.n.div_ceil(tile[1]));
             let count = algorithm.products.saturating_mul(tiles).saturating_mul(split);
             let sums = if split > 1 { (split + 1) * Dtype::Fp32.bytes() } else { 0 };
             let outputs = algorithm.m.saturating_mul(algorithm.n).saturating_mul(algorithm.products);
             let apart = algorithm.apart.saturating_add(outputs.saturating_mul(sums));
-            let beside = epilogue.traffic(algorithm.beside, shape.output_bytes());
+            let beside = attached.traffic(algorithm.beside, [shape.input_bytes(), shape.output_bytes()]);
             let bytes = beside.saturating_add(apart).max(1);
-            let behind = self.behind(epilogue, tile.map(|side| side as u32), outputs as f64, achieved);
+            let sides = tile.map(|side| side as u32);
+            let members = self.of_tile(attached, sides, outputs as f64, achieved);
+            let seconds = members.begun(law.seconds(sides, depth), depth);
             let beside = beside as f64 / bytes as f64;
             // What is moved apart adds to the time, what is moved beside the products may hide.
             let nominal = achieved * self.facts.hbm_bytes_per_s;
@@ -194,7 +196,7 @@ impl KernelModel {
                 serial: 0.0,
                 seconds: move |sms: u32| {
                     let on_each = count.div_ceil(u64::from(sms)) as f64;
-                    let products = behind.of_tiles(on_each, seconds);
+                    let products = members.of_tiles(on_each, seconds);
                     products.max(beside * bytes as f64 / nominal) + apart as f64 / nominal
                 },
             }
@@ -206,6 +208,35 @@ impl KernelModel {
         let best = Blocks::fastest(self, candidates.map(|(tile, split)| blocks(tile, split)))
             .unwrap_or_else(|| blocks([128, 128], 1));
         best.cost(self, algorithm.start_us, shape.flops(), KernelClass::Convolution(shape.dtype))
+    }
+}
+
+impl KernelModel {
+    /// A convolution as one of two in a kernel.
+    pub(super) fn stage_of_convolution(&self, shape: &Convolution) -> Result<Stage, KernelError> {
+        let parameters = self.parameters.convolution(shape.dtype)?;
+        let Algorithm { n, k, efficiency, start_us, .. } = shape.implicit(parameters);
+        Ok(Stage {
+            law: self.tile_law_of_convolutions(self.peak(shape.dtype)?, parameters, efficiency),
+            columns: n,
+            depth: k as f64,
+            sustained: f64::INFINITY,
+            serial: 0.0,
+            start_us,
+            class: KernelClass::Convolution(shape.dtype),
+        })
+    }
+
+    /// Speed of tiles, of a share of the peak rate.
+    fn tile_law_of_convolutions(
+        &self,
+        peak: f64,
+        parameters: &ConvolutionParameters,
+        efficiency: f64,
+    ) -> TileLaw {
+        let rate = peak / f64::from(self.facts.sms.max(1)) * efficiency;
+        let &ConvolutionParameters { exponent, prologue_k, .. } = parameters;
+        TileLaw { rate, full: FULL_TILE, exponent, prologue_k }
     }
 }
 
@@ -347,6 +378,12 @@ impl Convolution {
             ConvolutionPass::InputGradient => parameters.input_gradient,
             ConvolutionPass::WeightGradient => parameters.weight_gradient,
         }
+    }
+
+    /// Bytes of the input.
+    pub(super) fn input_bytes(&self) -> u64 {
+        let sizes = [self.in_channels, self.input[0], self.input[1], self.dtype.bytes()];
+        sizes.into_iter().fold(self.batch, u64::saturating_mul)
     }
 
     /// Bytes of the output of a forward pass.

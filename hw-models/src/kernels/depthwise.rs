@@ -10,7 +10,7 @@
 //! on V100 and A100, so the loads allow a quarter of the fp32 peak; elsewhere that is an estimate.
 
 use super::rows::Blocks;
-use super::{Convolution, Dtype, Epilogue, KernelClass, KernelCost, KernelError, KernelModel, StreamClass};
+use super::{Attached, Convolution, Dtype, KernelClass, KernelCost, KernelError, KernelModel, StreamClass};
 
 /// Share of the fp32 peak that a pair of loads for each multiply-add leaves.
 const LOADED: f64 = 32.0 / 2.0 / 64.0;
@@ -24,21 +24,25 @@ impl KernelModel {
     pub(super) fn depthwise(
         &self,
         shape: &Convolution,
-        epilogue: &Epilogue,
+        attached: &Attached,
     ) -> Result<KernelCost, KernelError> {
         let parameters = self.parameters.stream(StreamClass::Elementwise)?;
         let rate = LOADED * self.peak(Dtype::Fp32)? / f64::from(self.facts.sms.max(1));
         let ([height, width], flops) = (shape.output(), shape.flops());
         let outputs =
             [shape.out_channels, height, width].into_iter().fold(shape.batch, u64::saturating_mul).max(1);
+        // Each thread loads what a filter covers, and so does the prologue.
+        let covered = flops / 2.0;
         let blocks = Blocks {
             count: outputs.div_ceil(BLOCK_OUTPUTS),
             resident: BLOCKS_PER_SM,
-            bytes: epilogue.traffic(shape.bytes(), shape.output_bytes()),
+            bytes: attached.traffic(shape.bytes(), [shape.input_bytes(), shape.output_bytes()]),
             achieved: parameters.achieved,
             serial: 0.0,
             seconds: |sms| {
-                flops / (rate * f64::from(sms)) + self.issue_seconds(epilogue, outputs as f64, sms)
+                let before = attached.before.map_or(0.0, |each| self.issue_seconds(each, covered, sms));
+                let behind = self.issue_seconds(attached.behind, outputs as f64, sms);
+                flops / (rate * f64::from(sms)) + before + behind
             },
         };
         let class = KernelClass::Stream(StreamClass::Elementwise);

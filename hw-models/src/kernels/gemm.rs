@@ -32,9 +32,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::fused::TileLaw;
 use super::rows::Blocks;
+use super::sequence::Stage;
 use super::{
-    Dtype, Epilogue, GemmParameters, KernelClass, KernelCost, KernelError, KernelModel, Shape, StreamClass,
+    Attached, Dtype, GemmParameters, KernelClass, KernelCost, KernelError, KernelModel, KernelParameters,
+    Shape, StreamClass,
 };
 
 /// `batch` products of `m x k` with `k x n`.
@@ -85,61 +88,78 @@ impl KernelModel {
     /// # Errors
     /// When the GPU has no rate or the catalogue no parameters for the type.
     pub fn gemm(&self, shape: &Gemm) -> Result<KernelCost, KernelError> {
-        self.gemm_with(shape, &Epilogue::NONE)
+        self.gemm_with(shape, &Attached::NONE)
     }
 
-    /// A matrix product with members behind it.
+    /// A matrix product with members around it.
     ///
     /// # Errors
     /// As [`Self::gemm`].
-    pub(super) fn gemm_with(&self, shape: &Gemm, epilogue: &Epilogue) -> Result<KernelCost, KernelError> {
-        let class = shape.class();
-        let parameters = match class {
-            KernelClass::Batched(dtype) => self.parameters.batched(dtype)?,
-            _ => self.parameters.gemm(shape.dtype)?,
-        };
+    pub(super) fn gemm_with(&self, shape: &Gemm, attached: &Attached) -> Result<KernelCost, KernelError> {
+        let parameters = self.parameters_of(shape)?;
         let factor = parameters.layout(shape.layout);
-        let cost = self.product(shape, epilogue, parameters, factor, class)?;
+        let cost = self.product(shape, attached, parameters, factor, shape.class())?;
         let compute = shape.flops() / (self.peak(shape.dtype)? * parameters.most(factor));
         Ok(self.corrected(cost, compute, || shape.among_measured()))
+    }
+
+    fn parameters_of(&self, shape: &Gemm) -> Result<&GemmParameters, KernelError> {
+        match shape.class() {
+            KernelClass::Batched(dtype) => self.parameters.batched(dtype),
+            _ => self.parameters.gemm(shape.dtype),
+        }
+    }
+
+    /// A product as one of two in a kernel.
+    pub(super) fn stage_of_product(&self, shape: &Gemm) -> Result<Stage, KernelError> {
+        let (parameters, peak) = (self.parameters_of(shape)?, self.peak(shape.dtype)?);
+        let factor = parameters.layout(shape.layout) * parameters.alignment(shape);
+        Ok(Stage {
+            law: self.tile_law_of_products(peak, parameters, factor),
+            columns: shape.n,
+            depth: shape.depth(1, self.parameters.step(shape.dtype)),
+            sustained: peak * parameters.sustained * factor,
+            serial: parameters.serial,
+            start_us: parameters.start_us,
+            class: shape.class(),
+        })
     }
 
     /// A product by formula, with a factor on the rates of the parameters.
     pub(super) fn product(
         &self,
         shape: &Gemm,
-        epilogue: &Epilogue,
+        attached: &Attached,
         parameters: &GemmParameters,
         factor: f64,
         class: KernelClass,
     ) -> Result<KernelCost, KernelError> {
         let achieved = self.parameters.stream(StreamClass::Elementwise)?.achieved;
         let peak = self.peak(shape.dtype)?;
-        let factor = factor * if shape.aligned() { 1.0 } else { parameters.misaligned };
-        let per_sm = peak / f64::from(self.facts.sms.max(1)) * parameters.e_max * factor;
+        let factor = factor * parameters.alignment(shape);
+        let law = self.tile_law_of_products(peak, parameters, factor);
         let sustained = peak * parameters.sustained * factor;
         let persistent = self.parameters.persistent && shape.dtype != Dtype::Fp32;
-        let step = if shape.dtype == Dtype::Fp32 { ORDINARY_STEP } else { self.parameters.k_step };
+        let step = self.parameters.step(shape.dtype);
         let blocks = |tile: [u32; 2], split: u64| {
             let depth = shape.depth(split, step);
             let area = f64::from(tile[0]) * f64::from(tile[1]);
-            let rate = per_sm * (area / FULL_TILE).min(1.0).powf(parameters.exponent);
-            let seconds = 2.0 * area * (depth + parameters.prologue_k) / rate;
             let tiles = shape.tiles(tile).saturating_mul(split);
             let at_full_power = tiles as f64 * 2.0 * area * depth / sustained;
             let count = if persistent { tiles.min(u64::from(self.facts.sms.max(1))) } else { tiles };
             let dealt = tiles.div_ceil(count.max(1)) as f64;
-            let behind =
-                self.behind(epilogue, tile, shape.batch as f64 * shape.m as f64 * shape.n as f64, achieved);
+            let outputs = shape.batch as f64 * shape.m as f64 * shape.n as f64;
+            let members = self.of_tile(attached, tile, outputs, achieved);
+            let seconds = members.begun(law.seconds(tile, depth), depth);
             Blocks {
                 count,
                 resident: 1,
-                bytes: epilogue.traffic(shape.traffic(split), shape.output_bytes()),
+                bytes: attached.traffic(shape.traffic(split), [shape.operand_bytes(), shape.output_bytes()]),
                 achieved,
                 serial: parameters.serial,
                 seconds: move |sms: u32| {
                     let on_each = count.div_ceil(u64::from(sms)) as f64 * dealt;
-                    behind.of_tiles(on_each, seconds).max(at_full_power)
+                    members.of_tiles(on_each, seconds).max(at_full_power)
                 },
             }
         };
@@ -152,11 +172,32 @@ impl KernelModel {
         Ok(best.cost(self, parameters.start_us, shape.flops(), class))
     }
 
+    /// Speed of tiles, with a factor on the rates of the parameters.
+    fn tile_law_of_products(&self, peak: f64, parameters: &GemmParameters, factor: f64) -> TileLaw {
+        let rate = peak / f64::from(self.facts.sms.max(1)) * parameters.e_max * factor;
+        let &GemmParameters { exponent, prologue_k, .. } = parameters;
+        TileLaw { rate, full: FULL_TILE, exponent, prologue_k }
+    }
+
     /// Splits that make sense: at least 256 of the contraction is left to each part.
     fn splits(&self, shape: &Gemm, tile: [u32; 2], parameters: &GemmParameters) -> impl Iterator<Item = u64> {
         let idle = shape.tiles(tile) < u64::from(self.facts.sms);
         let most = if idle || !parameters.whole_when_full { (shape.k / 256).max(1) } else { 1 };
         SPLITS.into_iter().take_while(move |&split| split <= most)
+    }
+}
+
+impl KernelParameters {
+    /// Step of a tile along the contraction (elements).
+    fn step(&self, dtype: Dtype) -> u32 {
+        if dtype == Dtype::Fp32 { ORDINARY_STEP } else { self.k_step }
+    }
+}
+
+impl GemmParameters {
+    /// Factor on the rate of a product by the places of its rows in memory.
+    fn alignment(&self, shape: &Gemm) -> f64 {
+        if shape.aligned() { 1.0 } else { self.misaligned }
     }
 }
 
@@ -192,6 +233,11 @@ impl Gemm {
         let once =
             operands.saturating_mul(self.dtype.bytes()).saturating_add(output.saturating_mul(each + partial));
         self.batch.saturating_mul(once).max(1)
+    }
+
+    /// Bytes of its first operand.
+    pub(super) fn operand_bytes(&self) -> u64 {
+        [self.m, self.k, self.dtype.bytes()].into_iter().fold(self.batch, u64::saturating_mul)
     }
 
     /// Bytes of its output, with those that it is added to.

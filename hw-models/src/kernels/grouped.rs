@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Epilogue, Gemm, KernelClass, KernelCost, KernelError, KernelModel, Shape};
+use super::{Attached, Gemm, KernelClass, KernelCost, KernelError, KernelModel, Shape};
 use crate::provenance::{Confidence, Origin, Provenance};
 
 /// Source of rates in 8 bits: those of single products in 8 bits, and what groups add in 16.
@@ -39,7 +39,7 @@ impl KernelModel {
         let (factor, issued) = (grouped.layout(gemm.layout), gemm.batch as f64 * grouped.issue_us * 1e-6);
         let parameters = self.parameters.gemm(gemm.dtype)?;
         let mut cost =
-            self.product(gemm, &Epilogue::NONE, parameters, factor, KernelClass::Grouped(gemm.dtype))?;
+            self.product(gemm, &Attached::NONE, parameters, factor, KernelClass::Grouped(gemm.dtype))?;
         for row in &mut cost.rows {
             row.bytes_per_s = row.bytes_per_s.min(cost.bytes as f64 / issued);
         }

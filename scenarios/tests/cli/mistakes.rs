@@ -135,6 +135,7 @@ variants:
   twice:   { techniques: { fusion: { policy: epilogues, members: [bias, activation, bias] } } }
   without: { techniques: { fusion: { policy: inductor, members: [bias], prune: 20 % } } }
   none:    { techniques: { fusion: { policy: searched, prune: 120 % } } }
+  anchors: { techniques: { fusion: { policy: epilogues, members: [bias, anchor] } } }
   both:    { software: { compile: true }, techniques: { fusion: { policy: xla } } }
 ";
     sandbox.write("members.yaml", scenario.replace("MI", "a100-pcie-40gb"));

@@ -18,6 +18,8 @@ pub enum Math {
     Multiply,
     /// Multiplies with a constant.
     Scale,
+    /// Replaces what a mask hides.
+    Mask,
     /// Scales and shifts by parameters of its channel: a normalisation by known statistics.
     Normalise,
     /// Drops it or not, by a mask that is left.
@@ -61,6 +63,10 @@ const DIVISION: Arithmetic = Arithmetic { ordinary: 8, special: 1, chain: 62 };
 /// Both by instructions of the special units and a multiplication.
 const APPROXIMATE: Arithmetic = Arithmetic { ordinary: 1, special: 1, chain: 0 };
 
+/// A softmax over a row that is at hand: its maximum, differences, exponentials, their sum, and a
+/// product with its reciprocal.
+pub const SOFTMAX: Arithmetic = Arithmetic { ordinary: 5, special: 1, chain: 0 };
+
 impl Math {
     /// The word for it in settings: a kind of member of a fused kernel. `None`: it cannot follow in
     /// one.
@@ -69,7 +75,7 @@ impl Math {
             Self::Bias => Member::Bias,
             Self::Add => Member::Add,
             Self::Multiply => Member::Multiply,
-            Self::Scale => Member::Scale,
+            Self::Scale | Self::Mask => Member::Scale,
             Self::Normalise => Member::Norm,
             Self::Dropout => Member::Dropout,
             Self::Relu | Self::Gelu | Self::Silu | Self::Hardswish | Self::Sigmoid | Self::Tanh => {
@@ -94,7 +100,7 @@ impl Math {
         };
         match self {
             Self::Bias | Self::Scale | Self::Relu => of(1),
-            Self::Add | Self::Multiply | Self::Normalise => of(2),
+            Self::Add | Self::Multiply | Self::Normalise | Self::Mask => of(2),
             // A random number for four elements takes ten rounds (Philox 4x32-10), a comparison, a
             // byte.
             Self::Dropout => of(12),
@@ -123,12 +129,15 @@ pub enum Member {
     Add,
     /// Products with another tensor or a gate.
     Multiply,
-    /// Products with a constant.
+    /// Products with a constant, and masks.
     Scale,
     /// Normalisations by known statistics.
     Norm,
     /// Dropout.
     Dropout,
+    /// Another product or convolution, which finds in shared memory what the first one made, with a
+    /// softmax of whole rows between two products.
+    Anchor,
 }
 
 impl fmt::Display for Member {
@@ -139,6 +148,14 @@ impl fmt::Display for Member {
 
 impl Member {
     /// All kinds.
-    pub const ALL: [Self; 7] =
-        [Self::Bias, Self::Activation, Self::Add, Self::Multiply, Self::Scale, Self::Norm, Self::Dropout];
+    pub const ALL: [Self; 8] = [
+        Self::Bias,
+        Self::Activation,
+        Self::Add,
+        Self::Multiply,
+        Self::Scale,
+        Self::Norm,
+        Self::Dropout,
+        Self::Anchor,
+    ];
 }

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::iter;
 
 pub use hw_models::kernels::{
-    Attention, Convolution, ConvolutionAlgorithm, ConvolutionPass, Dtype, Epilogue, Fused, FusedAnchor, Gemm,
-    GroupedGemm, Layout, Pass, Segments, Stream, StreamClass, Traversal, Walk,
+    Attached, Attention, Convolution, ConvolutionAlgorithm, ConvolutionPass, Dtype, Fused, FusedAnchor, Gemm,
+    GroupedGemm, Layout, Pass, Second, Segments, Stream, StreamClass, Traversal, Walk,
 };
 
 pub use hw_models::reads::{Order, PageReads, RowReads, Sockets};
@@ -92,7 +92,7 @@ pub enum Work {
     Attention(Attention),
     /// A pass over memory.
     Stream(Stream),
-    /// A product or a convolution with members behind it.
+    /// A product or a convolution with members around it, or two in sequence.
     Fused(Fused),
     /// Products of rows with one weight for each segment of them.
     Segments(Segments),
@@ -304,7 +304,7 @@ impl Group {
 }
 
 impl Work {
-    /// Work that a fused kernel is built around; other work as it is.
+    /// Work that a fused kernel is built around, the first of two; other work as it is.
     pub const fn anchor(&self) -> Self {
         match self {
             Self::Fused(Fused { anchor: FusedAnchor::Gemm(gemm), .. }) => Self::Gemm(*gemm),
@@ -317,15 +317,15 @@ impl Work {
 
     /// Multiplications and additions of matrix products, convolutions and attention; the rest is bound by bytes and counts none.
     pub fn flops(&self) -> f64 {
-        match &self.anchor() {
+        match self {
             Self::Gemm(gemm) => gemm.flops(),
             Self::Convolution(convolution) => convolution.flops(),
+            Self::Fused(fused) => fused.anchors().map(|anchor| anchor.flops()).sum(),
             Self::Grouped(grouped) => grouped.groups.flops(),
             Self::Attention(attention) => attention.flops(),
             Self::Segments(segments) => segments.flops(),
             Self::Stream(_)
             | Self::Traversal(_)
-            | Self::Fused(_)
             | Self::Collective(_)
             | Self::Transfer(_)
             | Self::Host(_)

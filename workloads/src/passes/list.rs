@@ -6,6 +6,7 @@ use hw_models::settings::{Duration, PerStage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::diagnostic::Diagnostic;
 use crate::graph::OpId;
 use crate::graph::cut::Cut;
 use crate::graph::operator::OperatorList;
@@ -14,7 +15,7 @@ use crate::lanes::QUEUE;
 use crate::order::PipelineSchedule;
 
 use super::bpipe::{self, Bpipe};
-use super::fusion::{Explanation, Fusion, Prices};
+use super::fusion::{Explanation, Fusing, Fusion, Prices};
 use super::host_buffers::Buffering;
 use super::lms::Lms;
 use super::movement_plan::MovementPlan;
@@ -196,12 +197,24 @@ impl Pipelining {
     }
 
     /// The groups that fusion makes of the blocks of a model, where there is fusion.
-    pub(crate) fn fused(&self, mut model: Cut) -> Option<Explanation> {
-        let fusing = self.fusion()?.pass(self.prices.clone());
+    pub(crate) fn fused(&self, model: Cut) -> Option<Explanation> {
+        let (fusing, model) = self.fusing(|| model)?;
+        Some(fusing.explained(&model))
+    }
+
+    /// The refusal of a model with too many groups for fusion to search.
+    pub(crate) fn beyond(&self, model: impl FnOnce() -> Cut) -> Option<Diagnostic> {
+        let (fusing, model) = self.fusing(model)?;
+        fusing.beyond(&model)
+    }
+
+    /// Fusion, and the blocks of a model as it finds them.
+    fn fusing(&self, model: impl FnOnce() -> Cut) -> Option<(Fusing, Cut)> {
+        let (fusing, mut model) = (self.fusion()?.pass(self.prices.clone()), model());
         let passes = list(self, Vec::new());
         let before = passes.iter().take_while(|pass| pass.name() != fusing.name());
         before.for_each(|pass| pass.rewrite(&mut model));
-        Some(fusing.explained(&model))
+        Some((fusing, model))
     }
 
     /// The update of a rank, without clearing gradients that are released.

@@ -93,6 +93,9 @@ impl LayeredPlan {
         let (model, schedule, stages) = (ModelKind::Layers, pipelining.schedule, self.stages);
         pipelining.techniques.check(&Around { model, schedule, stages, data: &data, step }, &mut wrong);
         overlap::check_overlap(&data, self.one_at_a_time(), self.deployment.launch, &mut wrong);
+        if found.is_empty() {
+            found.extend(pipelining.beyond(|| self.model.cut(pipelining.schedule.chain(self.stages))));
+        }
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
 

@@ -1,13 +1,39 @@
 //! Fusion of published networks, to the digit.
 
+use std::sync::Arc;
+
 use workloads::graph::block::Block;
+use workloads::graph::cut::Cut;
 use workloads::graph::math::Member;
 use workloads::graph::operator::{Dtype, Operator, Work};
 use workloads::model::layered::{LayeredExecution, LayeredModel};
 use workloads::model::transformer::Step;
-use workloads::passes::fusion::{Fusion, Policy};
+use workloads::passes::fusion::{Fusion, KernelTimes, Policy, Prices};
 
 use crate::layered::{execution, preset, yaml};
+
+/// Each kernel takes as long as any other, and a little for its bytes.
+#[derive(Debug)]
+struct Counted;
+
+impl KernelTimes for Counted {
+    fn seconds(&self, work: &Work) -> Option<f64> {
+        Some(1.0 + work.bytes() as f64 * 1e-15)
+    }
+
+    fn least(&self, _: &Work) -> f64 {
+        0.0
+    }
+
+    fn cached(&self, _: u64, _: u64) -> u64 {
+        0
+    }
+}
+
+/// Prices by the number of kernels, then by bytes.
+pub(crate) fn by_number() -> Prices {
+    Prices(Arc::new(Counted))
+}
 
 /// A network in fp16 on eight images, forward.
 fn inference(name: &str) -> Vec<Block> {
@@ -88,4 +114,75 @@ fn a_convolution_with_its_epilogue_moves_operands_and_output_once() {
     assert_eq!(counted(&blocks, &policy(Policy::None)), (3, image(64) + 5 * image(256) + weights));
     assert_eq!(counted(&blocks, &policy(Policy::Inductor)), (2, image(64) + 3 * image(256) + weights));
     assert_eq!(counted(&blocks, &policy(Policy::Epilogues)), (1, image(64) + image(256) + weights));
+}
+
+/// The kernels of a forward pass of eight images that a search by their number finds.
+fn searched(list: &str) -> Vec<Operator> {
+    let on = LayeredExecution { dtype: Dtype::Fp16, step: Step::Forward, ..execution(8) };
+    let model = LayeredModel::new(&yaml(list), &on).unwrap();
+    let pass = Fusion::default().pass(Some(by_number()));
+    model.blocks().iter().flat_map(|block| pass.fused(&block.block).forward).collect()
+}
+
+/// Two convolutions of a basic block, with the shortcut: the image between them is neither written
+/// nor read, and the shortcut, which is the input, not read again.
+#[test]
+fn two_convolutions_and_a_shortcut_are_one_kernel() {
+    let convolution = "conv2d: { channels: 64, kernel: 3, padding: 1, bias: false }";
+    let list = format!(
+        "
+        input: {{ channels: 64, height: 56, width: 56 }}
+        list: [{{ residual: {{ body: [{{ {convolution} }}, relu, {{ {convolution} }}] }} }}, relu]"
+    );
+    let kernels = searched(&list);
+    let image = 2 * 8 * 56 * 56 * 64;
+    let weights = 2 * 64 * 64 * 9;
+    let [kernel] = &kernels[..] else { panic!("{kernels:?}") };
+    assert_eq!((kernel.members, kernel.work.bytes()), (5, 2 * image + 2 * weights));
+    let apart = 2.0 * (8 * 56 * 56 * 64 * 64 * 9) as f64;
+    assert_eq!(kernel.work.flops(), 2.0 * apart);
+}
+
+/// A layer of a DenseNet normalises before it convolves: both are a prologue of the convolution,
+/// which reads the images as they are.
+#[test]
+fn a_normalisation_before_a_convolution_is_its_prologue() {
+    let list = "
+        input: { channels: 64, height: 56, width: 56 }
+        list:
+        - concat:
+            branches:
+            - []
+            - [batch_norm, relu, { conv2d: { channels: 32, kernel: 1, bias: false } }]";
+    let kernels = searched(list);
+    let image = |channels: u64| 2 * 8 * 56 * 56 * channels;
+    let found = kernels.iter().find(|op| matches!(op.work, Work::Fused(_)));
+    let Some(Operator { work: Work::Fused(fused), members: 3, .. }) = found else { panic!("{kernels:?}") };
+    assert!(fused.attached.before.is_some());
+    // A factor and a shift for each channel come with the normalisation.
+    let moved = image(64) + image(32) + 2 * 64 * 32;
+    assert!((moved..moved + 1_024).contains(&fused.bytes()), "{} {moved}", fused.bytes());
+}
+
+/// Twelve million groups: twice as many blocks as may be, each of a convolution and functions of
+/// its output that do not depend on each other.
+#[test]
+fn a_space_that_is_too_large_is_refused() {
+    let functions = vec!["[sigmoid]"; 17].join(", ");
+    let blocks = (1..=60).map(|n| {
+        format!("{{ conv2d: {{ channels: {n}, kernel: 1 }} }}, {{ concat: {{ branches: [{functions}] }} }}")
+    });
+    let blocks: Vec<String> = blocks.collect();
+    let list = format!("{{ input: {{ channels: 8, height: 8, width: 8 }}, list: [{}] }}", blocks.join(", "));
+    let on = LayeredExecution { dtype: Dtype::Fp16, step: Step::Forward, ..execution(1) };
+    let model = LayeredModel::new(&yaml(&list), &on).unwrap();
+    let cut =
+        Cut { blocks: model.blocks().iter().map(|block| block.block.clone()).collect(), ..Cut::default() };
+    let pass = Fusion::default().pass(None);
+    let refused = pass.beyond(&cut).expect("a refusal");
+    assert!(refused.message.contains("groups to search in"), "{}", refused.message);
+    assert!(refused.message.contains("more than 10000000"), "{}", refused.message);
+    assert!(refused.remedy.contains("members"), "{}", refused.remedy);
+    let half = Cut { blocks: cut.blocks[..4].to_vec(), ..Cut::default() };
+    assert_eq!(pass.beyond(&half), None);
 }

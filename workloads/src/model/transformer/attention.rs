@@ -13,7 +13,7 @@ use super::latent::{KEYS, Projections, VALUES};
 use super::linear::{Linear, Names, Side, linear_names};
 use super::softmax::{PROBABILITIES, PROBABILITIES_GRADIENT, SCORES, Softmax};
 use super::{Bias, ContextExchange, Positions, QueryKeyNorm, WindowForm};
-use crate::graph::operator::{Attention, Layout, Module, Pass, StreamClass, Work};
+use crate::graph::operator::{Attention, Layout, Math, Module, Pass, StreamClass, Work};
 use crate::model::views;
 
 const QKV: &Names = linear_names!("qkv");
@@ -399,13 +399,8 @@ fn core(draft: &mut Draft, on: &ShardedTransformer, operands: [Name; 3], context
     let weights = weights(on);
     if on.model().dropout {
         let writes = [(DROPPED, score_bytes), (MASK, scores)];
-        draft.stream(
-            "softmax dropout",
-            class,
-            (score_bytes, score_bytes + scores),
-            &[PROBABILITIES],
-            &writes,
-        );
+        let traffic = (score_bytes, score_bytes + scores);
+        draft.stream("softmax dropout", class, traffic, &[PROBABILITIES], &writes).math = Some(Math::Dropout);
     }
     let product = (batch, rows, shape.value_dim, shape.sequence);
     let reads = [weights, value];

@@ -6,7 +6,7 @@
 
 use super::draft::{Draft, Name};
 use super::execution::{Fusion, ShardedTransformer, SoftmaxFusion};
-use crate::graph::operator::{Dtype, StreamClass};
+use crate::graph::operator::{Dtype, Math, StreamClass};
 
 pub(super) const SCORES: Name = Name::of("scores");
 pub(super) const SCORES_GRADIENT: Name = Name::of("scores gradient");
@@ -72,10 +72,12 @@ impl Softmax {
             draft.stream("cast scores", copy, (bytes, single), &[SCORES], &[(SINGLE, single)]);
         }
         let scores = if casts { SINGLE } else { SCORES };
-        draft.stream("scale", copy, (single, single), &[scores], &[(SCALED, single)]);
-        draft.stream("mask", copy, (single, single), &[SCALED], &[]);
+        draft.stream("scale", copy, (single, single), &[scores], &[(SCALED, single)]).math =
+            Some(Math::Scale);
+        draft.stream("mask", copy, (single, single), &[SCALED], &[]).math = Some(Math::Mask);
         if self.causal && !casts && self.element < 4 {
-            draft.stream("lower what is masked", copy, (single, single), &[SCALED], &[]);
+            draft.stream("lower what is masked", copy, (single, single), &[SCALED], &[]).math =
+                Some(Math::Mask);
         }
         let writes = if casts { [(SOFTMAX, single)] } else { result };
         let kernel = draft.walk("softmax", softmax, (single, single), &[SCALED], &writes);

@@ -4,7 +4,6 @@ use crate::graph::Phase;
 use crate::graph::cut::Cut;
 use crate::graph::operator::Operator;
 
-use super::folding::folded;
 use super::groups::{List, Refusal};
 use super::policy::{Aim, Rules};
 use super::price::Cost;
@@ -65,7 +64,7 @@ pub struct Explanation {
     pub groups: Vec<Group>,
     /// Groups of several operators that were looked at.
     pub considered: u64,
-    /// Groups among these that their bound ruled out.
+    /// Groups among these that their bound or the limits of an SM ruled out.
     pub pruned: u64,
 }
 
@@ -77,7 +76,7 @@ impl Fusing {
         for (number, block) in model.blocks.iter().enumerate() {
             let pieces = model.positions.iter().flatten();
             let occurrences = pieces.filter(|piece| piece.block == number).count();
-            let block = if rules.fold { folded(block) } else { block.clone() };
+            let block = rules.folded(block);
             for list in [List::forward(&block), List::backward(&block)] {
                 let Chosen { groups, considered, pruned } = self.chosen(&list, &rules);
                 all.considered += considered;
@@ -150,6 +149,9 @@ impl Fusing {
         }
         let (together, apart) =
             (of(&larger) + if rest.is_empty() { 0.0 } else { of(&rest) }, of(group) + of(other));
+        if together.is_infinite() {
+            return ("no SM has the shared memory for what is between the two".to_owned(), false);
+        }
         if together <= apart {
             return elsewhere();
         }
@@ -179,6 +181,8 @@ impl std::fmt::Display for Refusal {
             }
             Self::Policy => f.write_str("the policy has no such member"),
             Self::Anchor => f.write_str("it is a product, a convolution or attention by itself"),
+            Self::Sequence => f.write_str("it is a second product or convolution, of something else"),
+            Self::Needed => f.write_str("others read what would stay in shared memory"),
             Self::Rows => f.write_str("it is a second reduction, over other rows"),
             Self::Between(name) => write!(f, "`{name}` in between needs a member, or changes what one reads"),
         }

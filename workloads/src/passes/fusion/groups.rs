@@ -16,6 +16,8 @@ use crate::graph::operator::{
 pub(super) struct Permitted {
     /// Passes over memory are merged.
     pub(super) passes: bool,
+    /// Members may be before products and convolutions as they may be behind them.
+    pub(super) before: bool,
     /// Members behind matrix products.
     pub(super) of_products: Vec<Member>,
     /// Members behind convolutions.
@@ -49,6 +51,10 @@ pub(super) enum Refusal {
     Policy,
     /// It is a product or a convolution itself.
     Anchor,
+    /// It is one that takes something else than what the first one makes.
+    Sequence,
+    /// It would leave in shared memory what others read.
+    Needed,
     /// It is a second reduction over rows, but not over those of the first.
     Rows,
     /// An operator in between needs a member, or changes what one reads.
@@ -57,6 +63,8 @@ pub(super) enum Refusal {
 
 /// Most members of a group.
 const MEMBERS_MAX: usize = 24;
+/// Most operators from the first member of a group to the last.
+const SPAN_MAX: usize = 128;
 /// Most groups that are looked at from one first member on, of lists longer than [`EXACT`].
 const FROM_ONE_MAX: usize = 128;
 /// Operators of a list of which all groups are looked at.
@@ -95,32 +103,60 @@ impl<'a> List<'a> {
 
     /// Legal groups that begin with an operator, itself the first of them.
     pub(super) fn groups_from(&self, first: usize, permitted: &Permitted) -> Vec<Vec<usize>> {
-        let mut found = vec![vec![first]];
-        if self.operators[first].stops() {
-            return found;
-        }
-        let most = if self.operators.len() <= EXACT { usize::MAX } else { FROM_ONE_MAX };
-        self.grow(&mut vec![first], first + 1, permitted, most, &mut found);
+        let mut found = Vec::new();
+        self.visit_from(first, permitted, &mut |group| found.push(group.to_vec()));
         found
     }
 
-    /// Adds the legal groups that begin with `group` and go on with operators from `next` on.
+    /// Groups of several operators that are looked at; more than `most` are not counted.
+    pub(super) fn space(&self, permitted: &Permitted, most: u64) -> u64 {
+        let mut count = 0;
+        for first in 0..self.operators.len() {
+            self.visit_from(first, permitted, &mut |group| count += u64::from(group.len() > 1));
+            if count > most {
+                break;
+            }
+        }
+        count
+    }
+
+    /// The most groups that a list of so many operators can have.
+    pub(super) fn space_at_most(&self) -> u64 {
+        let count = self.operators.len();
+        if count <= EXACT { 1 << count } else { count as u64 * FROM_ONE_MAX as u64 }
+    }
+
+    /// Looks at legal groups that begin with an operator, itself the first of them.
+    fn visit_from(&self, first: usize, permitted: &Permitted, visit: &mut dyn FnMut(&[usize])) {
+        visit(&[first]);
+        if self.operators[first].stops() {
+            return;
+        }
+        let mut left = if self.operators.len() <= EXACT { usize::MAX } else { FROM_ONE_MAX - 1 };
+        self.grow(&mut vec![first], first + 1, permitted, &mut left, visit);
+    }
+
+    /// Looks at up to `left` legal groups that begin with `group` and go on with operators from
+    /// `next` on.
     fn grow(
         &self,
         group: &mut Vec<usize>,
         next: usize,
         permitted: &Permitted,
-        most: usize,
-        found: &mut Vec<Vec<usize>>,
+        left: &mut usize,
+        visit: &mut dyn FnMut(&[usize]),
     ) {
-        for candidate in next..self.operators.len() {
-            if found.len() >= most || group.len() >= MEMBERS_MAX || !self.goes_past(group, candidate) {
+        for candidate in next..self.operators.len().min(group[0] + SPAN_MAX) {
+            if *left == 0 || group.len() >= MEMBERS_MAX || !self.goes_past(group, candidate) {
                 return;
             }
             if self.admits(group, candidate, permitted).is_ok() {
                 group.push(candidate);
-                found.extend(self.is_connected(group).then(|| group.clone()));
-                self.grow(group, candidate + 1, permitted, most, found);
+                if self.is_connected(group) && self.is_complete(group) {
+                    visit(group);
+                    *left -= 1;
+                }
+                self.grow(group, candidate + 1, permitted, left, visit);
                 group.pop();
             }
         }
@@ -138,6 +174,7 @@ impl<'a> List<'a> {
             && self.between(group, last).is_none()
             && (1..group.len()).all(admitted)
             && self.is_connected(group)
+            && self.is_complete(group)
     }
 
     /// True if an operator reads what a group makes or reads, or an operator behind both does of
@@ -165,6 +202,22 @@ impl<'a> List<'a> {
             known.push(left.remove(next));
         }
         true
+    }
+
+    /// True unless rows that a product makes are summed without a second one: those need all of its
+    /// columns, which blocks of a single product share among each other.
+    fn is_complete(&self, group: &[usize]) -> bool {
+        let mut open = false;
+        for &member in group {
+            let op = &self.operators[member];
+            open = match op.stream() {
+                None => false,
+                Some(stream) => {
+                    open || (stream.class == StreamClass::Softmax && anchored(group, member, self))
+                }
+            };
+        }
+        !open
     }
 
     /// True if a group can be executed at `candidate` or behind it.
@@ -202,41 +255,139 @@ impl<'a> List<'a> {
         if let Some(other) = self.between(group, candidate) {
             return Err(Refusal::Between(self.operators[other].name.clone()));
         }
-        match anchor(first) {
-            Some(anchor) => self.admits_behind(&anchor, &members, next, permitted),
-            None => admits_pass(&members, next, permitted),
+        let anchors: Vec<usize> = (0..members.len()).filter(|&n| anchor(members[n]).is_some()).collect();
+        match (&anchors[..], anchor(next)) {
+            ([], None) => admits_pass(&members, next, permitted),
+            ([], Some(anchor)) => self.admits_prologue(&anchor, &members, next, permitted),
+            (&[.., last], None) => self.admits_behind(&members[last..], anchors.len(), next, permitted),
+            (&[only], Some(second)) => {
+                self.admits_second(&second, (&members[only..], group), candidate, permitted)
+            }
+            _ => Err(Refusal::Anchor),
         }
     }
 
-    /// True if an operator can follow an anchor and members behind it: it does something to each
-    /// element of what they make.
-    fn admits_behind(
+    /// True if members can be applied to elements of a product's or a convolution's first operand
+    /// as it loads them: each does something to what the one before makes.
+    fn admits_prologue(
         &self,
         anchor: &FusedAnchor,
         members: &[&Operator],
         next: &Operator,
         permitted: &Permitted,
     ) -> Result<(), Refusal> {
+        if !permitted.before {
+            return Err(Refusal::Anchor);
+        }
+        let mut value = None;
+        for op in members {
+            let member = permitted.member(anchor, op)?;
+            let own = op.writes.first().or(op.reads.first()).copied();
+            // Blocks that load the same element each apply it: none may find it changed, or leave
+            // something beside.
+            let in_place = op.writes.is_empty() && value != own;
+            let goes_on = value.is_none_or(|value| op.reads.contains(&value));
+            if in_place || !goes_on || member == Member::Dropout {
+                return Err(Refusal::ElsewherePlaced);
+            }
+            value = own;
+        }
+        let whole = value.is_some_and(|value| self.size(value) == anchor.operand_bytes());
+        if whole && next.reads.first().copied() == value { Ok(()) } else { Err(Refusal::ElsewherePlaced) }
+    }
+
+    /// True if an operator can follow an anchor, one of `count`, and members behind it: it does
+    /// something to each element of what they make, or to whole rows before a second anchor.
+    fn admits_behind(
+        &self,
+        members: &[&Operator],
+        count: usize,
+        next: &Operator,
+        permitted: &Permitted,
+    ) -> Result<(), Refusal> {
+        let anchor = anchor(members[0]).ok_or(Refusal::Anchor)?;
         let stream = next.stream().ok_or(Refusal::Anchor)?;
+        let value = running(members).ok_or(Refusal::ElsewherePlaced)?;
+        let of_rows = match anchor {
+            FusedAnchor::Gemm(gemm) if count == 1 && stream.class == StreamClass::Softmax => {
+                stream.rows == Some(gemm.batch * gemm.m) && permitted.words(&anchor).contains(&Member::Anchor)
+            }
+            _ => false,
+        };
+        if !of_rows {
+            permitted.member(&anchor, next)?;
+        }
+        let commutes = matches!(next.math, Some(Math::Add | Math::Multiply)) && !next.writes.is_empty();
+        let taken = if commutes { next.reads.contains(&value) } else { next.reads.first() == Some(&value) };
+        let made = next.writes.first().copied().unwrap_or(value);
+        if taken && self.size(made) == self.size(value) { Ok(()) } else { Err(Refusal::ElsewherePlaced) }
+    }
+
+    /// True if a second anchor can find in shared memory what the first one, the first of `members`,
+    /// and those behind it make: nobody else reads that.
+    fn admits_second(
+        &self,
+        second: &FusedAnchor,
+        (members, group): (&[&Operator], &[usize]),
+        candidate: usize,
+        permitted: &Permitted,
+    ) -> Result<(), Refusal> {
+        let first = anchor(members[0]).ok_or(Refusal::Anchor)?;
+        if !permitted.words(&first).contains(&Member::Anchor) {
+            return Err(Refusal::Anchor);
+        }
+        let fits = match (&first, second) {
+            (FusedAnchor::Gemm(first), FusedAnchor::Gemm(second)) => {
+                (first.batch, first.m, first.n, first.dtype)
+                    == (second.batch, second.m, second.k, second.dtype)
+            }
+            (FusedAnchor::Convolution(first), FusedAnchor::Convolution(second)) => {
+                first.groups.max(second.groups) == 1
+                    && (first.batch, first.out_channels, first.output())
+                        == (second.batch, second.in_channels, second.input)
+            }
+            _ => false,
+        };
+        let value = running(members);
+        let taken = self.operators[candidate].reads.first().copied() == value;
+        let whole = value.is_some_and(|value| self.size(value) == second.operand_bytes());
+        if !(fits && taken && whole) {
+            return Err(Refusal::Sequence);
+        }
+        let both: Vec<usize> = group.iter().copied().chain([candidate]).collect();
+        let needed = |op: &&Operator| op.writes.iter().any(|&tensor| self.is_needed(tensor, &both));
+        if members.iter().any(needed) { Err(Refusal::Needed) } else { Ok(()) }
+    }
+
+    fn size(&self, tensor: TensorId) -> u64 {
+        self.tensors[tensor.0 as usize].bytes
+    }
+}
+
+impl Permitted {
+    /// Members around an anchor.
+    fn words(&self, anchor: &FusedAnchor) -> &[Member] {
+        match anchor {
+            FusedAnchor::Gemm(_) => &self.of_products,
+            FusedAnchor::Convolution(_) => &self.of_convolutions,
+        }
+    }
+
+    /// The member that an operator can be before or behind an anchor.
+    fn member(&self, anchor: &FusedAnchor, op: &Operator) -> Result<Member, Refusal> {
+        let stream = op.stream().ok_or(Refusal::Anchor)?;
         if stream.class != StreamClass::Elementwise {
             return Err(Refusal::Reduces);
         }
-        let math = next.math.ok_or(Refusal::ElsewherePlaced)?;
-        let words = match anchor {
-            FusedAnchor::Gemm(_) => &permitted.of_products,
-            FusedAnchor::Convolution(_) => &permitted.of_convolutions,
-        };
-        let member = math.member().ok_or(Refusal::ElsewherePlaced)?;
-        if !words.contains(&member) {
-            return Err(Refusal::Policy);
-        }
-        let size = |tensor: TensorId| self.tensors[tensor.0 as usize].bytes;
-        let value = running(members).ok_or(Refusal::ElsewherePlaced)?;
-        let commutes = matches!(math, Math::Add | Math::Multiply) && !next.writes.is_empty();
-        let taken = if commutes { next.reads.contains(&value) } else { next.reads.first() == Some(&value) };
-        let made = next.writes.first().copied().unwrap_or(value);
-        if taken && size(made) == size(value) { Ok(()) } else { Err(Refusal::ElsewherePlaced) }
+        let member = op.math.and_then(Math::member).ok_or(Refusal::ElsewherePlaced)?;
+        if self.words(anchor).contains(&member) { Ok(member) } else { Err(Refusal::Policy) }
     }
+}
+
+/// True if an anchor of a group stands before one of its members.
+fn anchored(group: &[usize], member: usize, list: &List<'_>) -> bool {
+    let before = group.iter().take_while(|&&other| other < member);
+    before.into_iter().any(|&other| anchor(&list.operators[other]).is_some())
 }
 
 /// True if a pass can be merged with those before it.

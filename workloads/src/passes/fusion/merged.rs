@@ -8,8 +8,10 @@
 
 use hw_models::kernels::Arithmetic;
 
-use crate::graph::math::Precision;
-use crate::graph::operator::{Epilogue, Fused, Label, Operator, Stream, StreamClass, Tensor, TensorId, Work};
+use crate::graph::math::{Precision, SOFTMAX};
+use crate::graph::operator::{
+    Attached, Fused, Label, Operator, Second, Stream, StreamClass, Tensor, TensorId, Work,
+};
 
 use super::groups::anchor;
 
@@ -33,12 +35,23 @@ pub(super) fn merged(
     let Footprint { read, written, reads, writes } = Footprint::of(group, tensors, needed);
     let passes = || group.iter().filter_map(|op| op.stream());
     let rows = passes().find(|stream| stream.class != StreamClass::Elementwise);
-    let work = match anchor(first) {
+    let of = |members: &[&Operator]| {
+        let each = members.iter().filter_map(|op| match op.stream()?.class {
+            StreamClass::Softmax => Some(SOFTMAX),
+            _ => op.math.map(|math| math.arithmetic(precision)),
+        });
+        each.fold(Arithmetic::default(), |sum, more| sum + more)
+    };
+    let mut parts = group.split(|op| anchor(op).is_some());
+    let mut anchors = group.iter().filter_map(|op| anchor(op));
+    let work = match anchors.next() {
         Some(anchor) => {
-            let maths = group[1..].iter().filter_map(|op| op.math);
-            let arithmetic = maths.map(|math| math.arithmetic(precision));
-            let arithmetic = arithmetic.fold(Arithmetic::default(), |sum, more| sum + more);
-            Work::Fused(Fused { anchor, epilogue: Epilogue { arithmetic, read, written } })
+            let before = parts.next().filter(|members| !members.is_empty()).map(of);
+            let behind = parts.next().map(of).unwrap_or_default();
+            let second = anchors
+                .next()
+                .map(|anchor| Second { anchor, behind: parts.next().map(of).unwrap_or_default() });
+            Work::Fused(Fused { anchor, attached: Attached { before, behind, read, written }, second })
         }
         None => Work::Stream(Stream {
             class: rows.map_or(StreamClass::Elementwise, |stream| stream.class),

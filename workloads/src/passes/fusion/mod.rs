@@ -53,7 +53,8 @@ pub use price::{KernelTimes, Prices};
 pub struct Fusion {
     /// Which groups are kernels.
     pub policy: Policy,
-    /// Members behind products and convolutions; those of the policy if not given.
+    /// Members around products and convolutions, behind them alone but for `searched`; those of the
+    /// policy if not given.
     #[schemars(extend("examples" = [["bias", "activation"]]))]
     pub members: Option<Vec<Member>>,
     /// Normalisations by known statistics go into the convolutions before them, in inference. If
@@ -69,6 +70,9 @@ pub struct Fusion {
 
 /// Path of the settings.
 const NAME: &str = "techniques.fusion";
+
+/// Most groups of several operators that are searched.
+const SPACE_MAX: u64 = 10_000_000;
 
 /// The pass of settings, with times of kernels where they are known.
 #[derive(Clone, Debug)]
@@ -112,6 +116,13 @@ impl Fusion {
     }
 }
 
+impl Rules {
+    /// A block as its groups are found.
+    fn folded(&self, block: &Block) -> Block {
+        if self.fold { folding::folded(block) } else { block.clone() }
+    }
+}
+
 impl Pass for Fusing {
     fn name(&self) -> &'static str {
         "fusion"
@@ -140,10 +151,45 @@ impl Fusing {
     /// A block with its groups merged.
     pub fn fused(&self, block: &Block) -> Block {
         let rules = self.settings.rules();
-        let folded = if rules.fold { folding::folded(block) } else { block.clone() };
+        let folded = rules.folded(block);
         let operators = |list: &List<'_>| self.merged(list, &rules);
         let (forward, backward) = (operators(&List::forward(&folded)), operators(&List::backward(&folded)));
         Block { forward, backward, ..folded }
+    }
+
+    /// The refusal of a model with too many groups to search.
+    pub fn beyond(&self, model: &Cut) -> Option<Diagnostic> {
+        let rules = self.settings.rules();
+        if !matches!(rules.aim, Aim::Fewest | Aim::Fastest) {
+            return None;
+        }
+        let at_most = |block: &Block| -> u64 {
+            [List::forward(block), List::backward(block)].iter().map(List::space_at_most).sum()
+        };
+        if model.blocks.iter().map(at_most).sum::<u64>() <= SPACE_MAX {
+            return None;
+        }
+        let (mut all, mut largest) = (0, (0, String::new()));
+        for (number, block) in (1..).zip(&model.blocks) {
+            let block = rules.folded(block);
+            for list in [List::forward(&block), List::backward(&block)] {
+                let space = list.space(&rules.permitted, SPACE_MAX - all);
+                all += space;
+                largest = largest
+                    .max((space, list.operators.first().map_or_else(String::new, |op| op.name.to_string())));
+            }
+            if all > SPACE_MAX {
+                let (policy, blocks, (most, first)) = (self.settings.policy, model.blocks.len(), largest);
+                let message = format!(
+                    "`policy: {policy}` has {all} groups to search in {number} of {blocks} different \
+                     blocks, more than {SPACE_MAX}; the block that begins with `{first}` has {most}"
+                );
+                let remedy = "write fewer `members`, or `policy: passes`, or put fewer layers in one \
+                              `residual` or `concat`";
+                return Some(Diagnostic::new("techniques.fusion.policy", message, remedy).with("model", ""));
+            }
+        }
+        None
     }
 
     fn merged(&self, list: &List<'_>, rules: &Rules) -> Vec<Operator> {
@@ -179,6 +225,10 @@ impl Fusing {
                     continue;
                 }
                 let of_group = cost.of(list, &group, rules);
+                if of_group[0].is_infinite() {
+                    pruned += 1;
+                    continue;
+                }
                 priced.push(Priced { members: group, cost: of_group });
             }
         }
@@ -193,7 +243,7 @@ struct Chosen {
     groups: Vec<Vec<usize>>,
     /// Groups of several operators that were looked at.
     considered: u64,
-    /// Groups among these that their bound ruled out.
+    /// Groups among these that their bound or the limits of an SM ruled out.
     pruned: u64,
 }
 
@@ -226,6 +276,14 @@ impl Technique for Fusion {
                 "techniques.fusion.members",
                 message,
                 "use `policy: epilogues` or `policy: searched`, or remove `members`",
+            ));
+        }
+        if members.contains(&Member::Anchor) && self.policy.takes_members() && !self.needs_prices() {
+            let message = format!("policy `{}` cannot tell which two anchors fit into an SM", self.policy);
+            wrong(Diagnostic::new(
+                "techniques.fusion.members",
+                message,
+                "use `policy: searched`, or remove `anchor`",
             ));
         }
         if self.prune.is_some() && !self.needs_prices() {

@@ -59,6 +59,7 @@ impl Policy {
         use Member::{Activation, Add, Bias};
         let of = |passes, of_products: &[Member], of_convolutions: &[Member]| Permitted {
             passes,
+            before: self == Self::Searched,
             of_products: of_products.to_vec(),
             of_convolutions: of_convolutions.to_vec(),
         };

@@ -41,13 +41,17 @@ impl<'a> Cost<'a> {
         Self { prices: Some(prices) }
     }
 
-    /// The cost of a group, and what decides between equal ones.
+    /// The cost of a group, and what decides between equal ones: infinite if an SM holds no block of
+    /// it.
     pub(super) fn of(&self, list: &List<'_>, group: &[usize], rules: &Rules) -> [f64; 2] {
         let merged = list.merged(group, rules.precision);
         match self.prices {
             None => [1.0, merged.work.bytes() as f64],
-            // What is no kernel, a collective or a host's work, costs the same in every cover.
-            Some(prices) => [prices.0.seconds(&prices.found(list, group, &merged)).unwrap_or(0.0), 1.0],
+            Some(prices) => {
+                let seconds = prices.0.seconds(&prices.found(list, group, &merged));
+                // What is no kernel, a collective or a host's work, costs the same in every cover.
+                [seconds.unwrap_or(if group.len() > 1 { f64::INFINITY } else { 0.0 }), 1.0]
+            }
         }
     }
 

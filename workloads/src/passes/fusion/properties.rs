@@ -44,6 +44,7 @@ enum Drawn {
     InPlace(Math),
     Sum,
     Rows,
+    Softmax,
     Awaited,
 }
 
@@ -55,6 +56,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         3 => math.prop_map(Drawn::InPlace),
         1 => Just(Drawn::Sum),
         1 => Just(Drawn::Rows),
+        1 => Just(Drawn::Softmax),
         1 => Just(Drawn::Awaited),
     ]
 }
@@ -91,6 +93,8 @@ fn block(list: &[(Drawn, usize, usize)]) -> Block {
             Drawn::Pass(math) | Drawn::InPlace(math) => (stream(StreamClass::Elementwise, None), Some(math)),
             Drawn::Sum => (stream(StreamClass::Reduction, None), None),
             Drawn::Rows => (stream(StreamClass::LayerNorm, Some(4)), None),
+            // Of the 8 rows of the product.
+            Drawn::Softmax => (stream(StreamClass::Softmax, Some(8)), None),
             Drawn::Awaited => (stream(StreamClass::Elementwise, None), Some(Math::Relu)),
         };
         let mut op = Operator { math, ..Operator::of("operator", Phase::Forward, work) };
@@ -126,7 +130,8 @@ fn lists(most: usize) -> impl Strategy<Value = Vec<(Drawn, usize, usize)>> {
 }
 
 fn everything() -> Permitted {
-    Permitted { passes: true, of_products: Member::ALL.to_vec(), of_convolutions: Member::ALL.to_vec() }
+    let members = Member::ALL.to_vec();
+    Permitted { passes: true, before: true, of_products: members.clone(), of_convolutions: members }
 }
 
 /// The least cost of all ways to cut a list into groups that are legal.
@@ -193,7 +198,8 @@ proptest! {
         let cost = Cost::fastest(&prices);
         let cost = |group: &[usize]| cost.of(&list, group, &rules)[0];
         let permitted = |passes, members: &[Member]| {
-            Permitted { passes, of_products: members.to_vec(), of_convolutions: members.to_vec() }
+            let (of_products, of_convolutions) = (members.to_vec(), members.to_vec());
+            Permitted { passes, before: false, of_products, of_convolutions }
         };
         let costs = [
             permitted(false, &[]),

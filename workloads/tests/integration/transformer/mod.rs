@@ -9,6 +9,7 @@ mod context;
 mod dataflow;
 mod embedding;
 mod flops;
+mod fused;
 mod halves;
 mod hugging_face;
 mod loss;
