@@ -138,9 +138,14 @@ impl<'a> Row<'a> {
         }
     }
 
-    fn wrong(&self, column: &str, expected: &'static str) -> TableError {
+    /// First character of the cell of a column in its line, from 1.
+    pub fn start(&self, column: &str) -> u64 {
         let before = self.table.columns.iter().zip(self.cells).take_while(|(name, _)| *name != column);
-        let at = 1 + before.map(|(_, cell)| 1 + written(cell)).sum::<u64>();
+        1 + before.map(|(_, cell)| 1 + written(cell)).sum::<u64>()
+    }
+
+    fn wrong(&self, column: &str, expected: &'static str) -> TableError {
+        let at = self.start(column);
         let fault = format!("{column} is `{}`: expected {expected}", self.text(column));
         TableError { file: self.table.name.clone(), line: self.line, at: Some(at), fault }
     }

@@ -3,13 +3,15 @@
 
 use std::io::{self, Write};
 
-use super::terminal::section;
+use super::terminal::{left_out, section};
 use super::{Part, SetResult, Validation};
 use crate::quantity;
 use crate::terminal::{Style, grid, numeric};
 
 /// Parts that are named.
 const NAMED_MAX: usize = 6;
+/// Reasons for which rows are not judged, where a few sets were asked for.
+const REASONS_MAX: usize = 3;
 
 /// Writes at most 40 lines for people.
 ///
@@ -33,6 +35,11 @@ pub fn write(out: &mut impl Write, validation: &Validation, style: Style) -> io:
     let mut beyond: Vec<_> = validation.parts().filter(|(_, part)| !part.passed).collect();
     beyond.sort_by(|a, b| b.1.statistics.mape.total_cmp(&a.1.statistics.mape));
     section(out, "beyond what is to be reached", &told(&beyond), style)?;
+    if !folds {
+        let left_out: Vec<String> =
+            validation.parts().flat_map(|(set, part)| left_out(&set.name, part)).take(REASONS_MAX).collect();
+        section(out, "rows that were not judged", &left_out, style)?;
+    }
     let steps = validation.intervals.map(|intervals| format!("step times: {}", intervals.in_words()));
     let pairs = validation.pairs.as_ref().map(|pairs| format!("their differences: {}", pairs.in_words()));
     section(out, "90 % intervals", &steps.into_iter().chain(pairs).collect::<Vec<_>>(), style)

@@ -247,12 +247,14 @@ impl Validation {
             1 => "they are beyond what is to be reached".to_owned(),
             _ => format!("{within} of {parts} parts are within what is to be reached"),
         };
+        let is_known = self.parts().any(|(_, part)| part.committed.is_some());
         let worse = match self.parts().filter(|(_, part)| part.is_worse()).count() {
-            0 => "none is worse than committed".to_owned(),
-            1 => "one is worse than committed".to_owned(),
-            more => format!("{more} are worse than committed"),
+            0 if is_known => ", none is worse than committed".to_owned(),
+            0 => String::new(),
+            1 => ", one is worse than committed".to_owned(),
+            more => format!(", {more} are worse than committed"),
         };
-        format!("{rows} measurements: {of_parts}, {worse}.")
+        format!("{rows} measurements: {of_parts}{worse}.")
     }
 
     /// A line for each set whose rows have intervals, and one for all of them.

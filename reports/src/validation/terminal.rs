@@ -144,7 +144,7 @@ fn worst(set: &str, part: &Part) -> Option<String> {
     ))
 }
 
-fn left_out(set: &str, part: &Part) -> Vec<String> {
+pub(super) fn left_out(set: &str, part: &Part) -> Vec<String> {
     let reasons = part.reasons();
     let line = |&(reason, count, first): &(&str, usize, &super::LeftOut)| {
         let rows = if count == 1 { "row" } else { "rows" };

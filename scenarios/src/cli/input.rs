@@ -116,7 +116,7 @@ fn path(argument: &str) -> Result<String, Trouble> {
 
 /// Files on this machine, and standard input. Only the one that the command line names may be a
 /// pipe.
-fn disk(named: &str) -> impl Files {
+pub(super) fn disk(named: &str) -> impl Files + Sync {
     Opened(move |path: &str| -> io::Result<Box<dyn Read>> {
         Ok(match path {
             STDIN_SHOWN => Box::new(io::stdin().lock()),

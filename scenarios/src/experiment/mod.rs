@@ -26,7 +26,6 @@ pub(crate) mod search;
 pub(crate) mod sweep;
 mod traces;
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use indexmap::IndexMap;
@@ -47,7 +46,7 @@ use overrides::Override;
 pub use files::Files;
 pub(crate) use layers::Variant;
 pub use opened::{Opened, beginning, refuse_special};
-pub(crate) use paths::{is_below, leads_to};
+pub(crate) use paths::{check as check_path, is_below, leads_to};
 pub(crate) use search::OBJECTIVES_MAX;
 pub use search::{Objective, Search};
 pub use sweep::Point;
@@ -102,23 +101,29 @@ pub fn load(files: &dyn Files, path: &str, overrides: &[String]) -> Result<Exper
     complete(files, (draft, overrides), sources, problems)
 }
 
-/// Checks the experiment of a tree that was not read from YAML; it names no files.
+/// Checks the experiment of a tree that is no file of its own, with settings (path, value) on top.
 ///
 /// # Errors
-/// Every problem of the experiment, at the marks of the tree.
-pub(crate) fn assembled(root: Node, sources: Sources) -> Result<Experiment, Failure> {
+/// Every problem of the experiment, at the marks of the tree and of the values.
+pub(crate) fn assembled(
+    files: &dyn Files,
+    root: Node,
+    settings: Vec<(String, Node)>,
+    sources: Sources,
+) -> Result<Experiment, Failure> {
     let mut problems = Vec::new();
     let draft = Draft::of(root, &mut problems);
-    complete(&BTreeMap::new(), (draft, Vec::new()), sources, problems)
+    let overrides = settings.into_iter().map(|(path, value)| Override { path, value }).collect();
+    complete(files, (draft, overrides), sources, problems)
 }
 
-/// Path and place of a setting of the command line, `path=value`.
+/// Path and value of a setting of the command line, `path=value`.
 pub(crate) fn setting(
     argument: &str,
     sources: &mut Sources,
     problems: &mut Vec<Problem>,
-) -> Option<(String, Mark)> {
-    overrides::read(argument, sources, problems).map(|change| (change.path, change.value.mark))
+) -> Option<(String, Node)> {
+    overrides::read(argument, sources, problems).map(|change| (change.path, change.value))
 }
 
 /// Reports settings that are wrong whatever stands beside them: paths with their values.

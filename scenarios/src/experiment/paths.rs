@@ -23,7 +23,7 @@ pub(crate) fn is_below(place: &str, path: &str) -> bool {
 }
 
 /// Whether the schema has a setting at `path`, which is written at `mark`.
-pub(super) fn check(path: &str, mark: Mark) -> Result<(), Problem> {
+pub(crate) fn check(path: &str, mark: Mark) -> Result<(), Problem> {
     let mut shape = Shape::scenario();
     let mut walked = String::new();
     for key in keys(path) {

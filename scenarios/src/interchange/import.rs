@@ -1,5 +1,6 @@
 //! From arguments or a document to a scenario.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use hw_models::catalogue::nearest;
@@ -278,7 +279,7 @@ pub(super) fn experiment(
         let node = Node::new(mark, Value::Text(name.to_owned()));
         map.insert("name".to_owned(), crate::text::node::Entry { key: mark, node });
     }
-    assembled(tree, sources)
+    assembled(&BTreeMap::new(), tree, Vec::new(), sources)
 }
 
 fn understood(settings: &Settings, sources: &Sources) -> Vec<Understood> {

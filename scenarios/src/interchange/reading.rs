@@ -251,7 +251,8 @@ impl<'a> Reading<'a> {
     /// Lays settings `path=value` over those that arguments say.
     pub(super) fn set(&mut self, sources: &mut Sources) {
         for change in self.set {
-            let Some((path, mark)) = setting(change, sources, &mut self.problems) else { continue };
+            let Some((path, value)) = setting(change, sources, &mut self.problems) else { continue };
+            let mark = value.mark;
             let written = change.split_once('=').map_or("", |(_, value)| value);
             let value = serde_yaml::from_str(written).unwrap_or_default();
             self.settings.retain(|known, _| !is_below(&path, known));

@@ -35,7 +35,8 @@ fn ran(name: &str, title: &str, set: &Steps, progress: &dyn Progress) -> Option<
     let of_set = IndexMap::from([("set".to_owned(), name.to_owned())]);
     each(&set.data, progress, |cells| {
         let inputs = steps::inputs(set, cells);
-        let run = steps::on_its_card(set, &files, &inputs, &[]);
+        let changes = set.judges(&inputs).and_then(|()| steps::settings(&set.settings, &inputs));
+        let run = changes.and_then(|changes| steps::simulated(&files, &changes));
         (RAN, of_set.clone().into_iter().chain(inputs).collect(), run)
     })
 }

@@ -17,6 +17,7 @@ mod graphs;
 mod kernels;
 pub mod on_device;
 mod one_of;
+mod own;
 mod plans;
 mod probe;
 mod reads;
@@ -34,7 +35,7 @@ mod tuned;
 use hw_models::catalogue::nearest;
 use indexmap::IndexMap;
 use reports::summary::Uncertainty;
-use reports::validation::{Intervals, LeftOut, Pairs, Part, Row, SetResult, Unit, Validation};
+use reports::validation::{Intervals, LeftOut, Pairs, Part, Regret, Row, SetResult, Unit, Validation};
 
 use crate::catalogue;
 use crate::run::step_spreads::{STEP_SPREADS, StepSpreads};
@@ -45,6 +46,7 @@ use state::with_committed;
 
 pub use embedded::names;
 pub use embedded::{kernel_table, kernel_tables};
+pub use own::OwnSet;
 pub use state::{STATE, state};
 pub use step_errors::step_errors;
 pub use tuned::tuned;
@@ -89,8 +91,9 @@ pub fn validate(
     let sets = sets(chosen)?;
     progress.begin(sets.iter().map(|(_, set)| set.runs()).sum());
     let judged = |name: &str, set: &Set| {
-        let sources = sources(name, set);
-        Some(with_committed(result(name, set, sources, judged(name, set, progress)?)))
+        let found = judged(name, set, progress)?;
+        let beside = (sources(name, set), regret(set, &found));
+        Some(with_committed(result(name, set, beside, found)))
     };
     Ok(validation(&sets, options, judged))
 }
@@ -148,7 +151,7 @@ fn judged(name: &str, set: &Set, progress: &dyn Progress) -> Option<Vec<Judged>>
         Measurements::Reads(tables) => Some(tables.iter().flat_map(reads::judged).collect()),
         Measurements::Graphs(tables) => Some(tables.iter().flat_map(graphs::judged).collect()),
         Measurements::Tiles(spaces) => Some(spaces.iter().flat_map(tiles::judged).collect()),
-        Measurements::Steps(steps) => steps::judged(&set.title, steps, progress),
+        Measurements::Steps(steps) => steps::shipped(&set.title, steps, progress),
         Measurements::Fits(fits) => fits::judged(&set.title, fits, progress),
         Measurements::OnDevice(_) => {
             let of_record = |(recorded, machine)| on_device::judged(name, set, &recorded, &machine, progress);
@@ -158,12 +161,21 @@ fn judged(name: &str, set: &Set, progress: &dyn Progress) -> Option<Vec<Judged>>
     }
 }
 
-fn result(name: &str, set: &Set, sources: Vec<String>, judged: Vec<Judged>) -> SetResult {
-    let regret = match &set.measurements {
-        Measurements::Steps(steps) => plans::regret(steps, &judged),
-        Measurements::OnDevice(workloads) => on_device::regret(workloads, &judged),
+/// What a pick by prediction costs, on the rows of a set.
+fn regret(set: &Set, judged: &[Judged]) -> Option<Regret> {
+    match &set.measurements {
+        Measurements::Steps(steps) => plans::regret(steps, &embedded::table(&steps.data), judged),
+        Measurements::OnDevice(workloads) => on_device::regret(workloads, judged),
         _ => None,
-    };
+    }
+}
+
+fn result(
+    name: &str,
+    set: &Set,
+    (sources, regret): (Vec<String>, Option<Regret>),
+    judged: Vec<Judged>,
+) -> SetResult {
     let judged = match set.steps().and_then(|steps| steps.one_of.as_ref()) {
         Some(one_of) => one_of.each(judged),
         None => judged,

@@ -1,12 +1,13 @@
 //! Rows that rest on one measurement judge once.
 
 use indexmap::IndexMap;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Judged;
 
 /// Rows that say the same in some columns rest on one measurement: of these the one with the median error judges.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OneOf {
     /// The columns.

@@ -1,20 +1,21 @@
 //! Plans of a set of steps: rows that do the same work, of which one would be picked.
 
-use calibration::Row;
+use calibration::{Row, Table};
 use indexmap::{IndexMap, IndexSet};
 use reports::validation::{MeasuredPlan, Regret};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::set::Steps;
 use super::settings::{Setting, number, of_column};
 use super::steps::measurement;
-use super::{Judged, cells, embedded};
+use super::{Judged, cells};
 
 /// Columns that say which rows do the same work.
 ///
 /// These are rows of one model, sequence, batch, machine, precision and release of the software, so
 /// that nothing but the plan explains why one takes longer.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SameWork {
     /// Columns in which they say the same.
@@ -33,9 +34,8 @@ pub(super) struct SameWork {
 ///
 /// `judged` holds the figures of every row, in the order of the table. `None`: the set does not say
 /// which rows do the same work.
-pub(super) fn regret(steps: &Steps, judged: &[Judged]) -> Option<Regret> {
+pub(super) fn regret(steps: &Steps, table: &Table, judged: &[Judged]) -> Option<Regret> {
     let same = steps.same_work.as_ref()?;
-    let table = embedded::table(&steps.data);
     // A row of the table has one figure after the other, the time of its step first.
     let times = judged.iter().step_by(steps.figures().count());
     let plan = |(row, judged): (Row<'_>, &Judged)| same.plan(steps, &cells(table.columns(), &row), judged);
@@ -78,6 +78,7 @@ mod tests {
     use reports::validation;
 
     use super::*;
+    use crate::validation::embedded;
     use crate::validation::set::Measurements;
 
     fn steps(name: &str) -> Steps {
@@ -125,7 +126,8 @@ mod tests {
     fn rows_that_do_not_judge_are_plans_all_the_same() {
         let steps = steps("vtrain-single-node");
         assert!(steps.one_of.is_some());
-        let found = regret(&steps, &judged(&steps, |row| Ok(row as f64))).expect("it says which do the same");
+        let found = regret(&steps, &embedded::table(&steps.data), &judged(&steps, |row| Ok(row as f64)))
+            .expect("it says which do the same");
         let summary = found.summary.expect("many do");
         assert_eq!((summary.groups, found.largest_group), (83, 17));
         assert!(summary.most_data_ranks.is_some());
@@ -136,7 +138,8 @@ mod tests {
         let steps = steps("vtrain-multi-node");
         let every_second =
             |row: usize| if row.is_multiple_of(2) { Err("no room".to_owned()) } else { Ok(1.0) };
-        let found = regret(&steps, &judged(&steps, every_second)).expect("it says which do the same");
+        let found = regret(&steps, &embedded::table(&steps.data), &judged(&steps, every_second))
+            .expect("it says which do the same");
         let count = |of: fn(&validation::PlanGroup) -> usize| found.groups.iter().map(of).sum::<usize>();
         assert_eq!((count(|group| group.plans), count(|group| group.unpredicted)), (51, 26));
     }

@@ -3,6 +3,7 @@
 use calibration::Table;
 use indexmap::IndexMap;
 use reports::validation::{self, Tolerance};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::embedded;
@@ -19,12 +20,13 @@ use crate::expectation::Metric;
 use crate::schema::{Machine, Share};
 
 /// A set of measurements and how it is judged.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Set {
     /// What was measured, in a sentence.
     pub(super) title: String,
     /// What was fitted on what.
+    #[serde(default)]
     pub(super) protocol: String,
     /// What others reached.
     pub(super) best_known: Option<String>,
@@ -41,11 +43,12 @@ pub(super) struct Set {
     pub(super) explanations: Vec<Explanation>,
     /// The measurements.
     #[serde(with = "serde_yaml::with::singleton_map")]
+    #[schemars(with = "Measurements")]
     pub(super) measurements: Measurements,
 }
 
 /// What was found out about rows by evidence: a phase whose time is known, an operator of a known graph.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Explanation {
     /// The parts it tells of; all, if none is named.
@@ -59,8 +62,9 @@ pub(super) struct Explanation {
 }
 
 /// Largest errors, the least rank correlation, and how many speed-ups must be right.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("examples" = [{ "mape": "10 %" }]))]
 pub(super) struct Limits {
     mape: Option<Share>,
     median: Option<Share>,
@@ -72,30 +76,40 @@ pub(super) struct Limits {
 }
 
 /// What was measured.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Measurements {
     /// Steps of training runs.
     Steps(Box<Steps>),
     /// Kernels, in these tables.
+    #[schemars(skip)]
     Kernels(Vec<String>),
     /// Collectives, in these tables.
+    #[schemars(skip)]
     Collectives(Vec<CollectiveTable>),
     /// Copies between GPUs and host memories, in these tables.
+    #[schemars(skip)]
     Copies(Vec<CopyTable>),
     /// Transfers to and from drives, and states that are kept there, in these tables.
+    #[schemars(skip)]
     Storage(Vec<StorageTable>),
     /// Mini-batches of graphs and caches of their rows, in these tables.
+    #[schemars(skip)]
     Samples(Vec<SampleTable>),
     /// Reads of host memory by threads of a GPU or of the host.
+    #[schemars(skip)]
     Reads(Vec<ReadTable>),
     /// Kernels of graph networks.
+    #[schemars(skip)]
     Graphs(Vec<GraphTable>),
     /// Spaces of kernels in tiles.
+    #[schemars(skip)]
     Tiles(Vec<TileSpace>),
     /// Runs whose memory was enough, and runs that ran out of it.
+    #[schemars(skip)]
     Fits(Box<Fits>),
     /// Workloads of a device, in records of their own.
+    #[schemars(skip)]
     OnDevice(Box<Workloads>),
 }
 
@@ -176,7 +190,7 @@ pub(super) enum Known {
 }
 
 /// Rows that become scenarios.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Steps {
     /// The table.
@@ -195,6 +209,7 @@ pub(super) struct Steps {
     #[serde(default)]
     pub(super) outcomes: Vec<String>,
     /// What all rows have in common.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub(super) scenario: serde_yaml::Mapping,
     /// What each row sets, by path.
     pub(super) settings: IndexMap<String, Setting>,
@@ -238,7 +253,7 @@ pub(super) struct Exhausted {
 }
 
 /// The measurement of a row.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Measured {
     /// Its column.
@@ -257,7 +272,7 @@ pub(super) struct Measured {
 }
 
 /// Units of measured times, memory and speed-ups.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Unit {
     S,
@@ -267,7 +282,7 @@ pub(super) enum Unit {
 }
 
 /// Rows that are listed, not judged.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NotJudged {
     /// The column that tells them.
@@ -345,6 +360,15 @@ impl Explanation {
 }
 
 impl Steps {
+    /// Refuses a row that is listed, not judged.
+    ///
+    /// # Errors
+    /// Why it is left out.
+    pub(super) fn judges(&self, inputs: &IndexMap<String, String>) -> Result<(), String> {
+        let left_out = self.left_out.iter().find(|row| row.says(inputs));
+        left_out.map_or(Ok(()), |row| Err(row.because.clone()))
+    }
+
     /// All that a row says.
     pub(super) fn figures(&self) -> impl Iterator<Item = &Measured> {
         [&self.measured].into_iter().chain(&self.also)

@@ -1,18 +1,34 @@
 //! From a row of a table to settings of a scenario.
 
 use indexmap::IndexMap;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value as Json;
+use serde_yaml::Value;
 
 /// What a column says about a setting: its cell as it is, divided, or translated, alone or with that of another column.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("examples" = [{ "column": "gpus", "divided_by": 8 }]))]
 pub(super) struct Setting {
     pub(super) column: String,
     /// Values are for this column's cell, too: `bert inf`.
     and: Option<String>,
     divided_by: Option<u64>,
-    #[serde(default)]
+    /// Values of the setting by cell, each as YAML or as a text of it.
+    #[serde(default, deserialize_with = "as_written")]
+    #[schemars(with = "IndexMap<String, Json>")]
     values: IndexMap<String, String>,
+}
+
+/// Values as they would be written behind a path; JSON is YAML.
+fn as_written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<IndexMap<String, String>, D::Error> {
+    let written = |value| match value {
+        Value::String(text) => text,
+        value => serde_json::to_string(&value).expect("what was read from YAML has keys of text"),
+    };
+    let values = IndexMap::<String, Value>::deserialize(deserializer)?;
+    Ok(values.into_iter().map(|(cell, value)| (cell, written(value))).collect())
 }
 
 impl Setting {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use calibration::Row;
+use calibration::{Row, Table};
 use indexmap::IndexMap;
 use rayon::prelude::*;
 use reports::summary::{FailureKind, RunSummary};
@@ -15,14 +15,31 @@ use super::{Judged, cells, embedded};
 use crate::expectation::Metric;
 use crate::experiment::{Experiment, load};
 use crate::run::{self, Progress};
+use crate::text::problem::Failure;
 
 /// The root of all randomness; sets have none.
 pub(super) const SEED: u64 = 1;
 
-/// Runs the scenario of every row, in parallel. None if `progress` stopped it.
-pub(super) fn judged(title: &str, steps: &Steps, progress: &dyn Progress) -> Option<Vec<Judged>> {
+/// Runs a row, with its inputs and with settings on top of its own.
+pub(super) type Run<'r> =
+    dyn Fn(Row<'_>, &IndexMap<String, String>, &[String]) -> Result<RunSummary, String> + Sync + 'r;
+
+/// Runs every row of a set that is embedded. None if `progress` stopped it.
+pub(super) fn shipped(title: &str, steps: &Steps, progress: &dyn Progress) -> Option<Vec<Judged>> {
     let files = files(title, &steps.scenario);
-    let table = embedded::table(&steps.data);
+    let run = |_: Row<'_>, inputs: &IndexMap<String, String>, more: &[String]| {
+        simulated(&files, &[&settings(&steps.settings, inputs)?, more].concat())
+    };
+    judged(steps, &embedded::table(&steps.data), &run, progress)
+}
+
+/// Runs every row of a table, in parallel. None if `progress` stopped it.
+pub(super) fn judged(
+    steps: &Steps,
+    table: &Table,
+    run: &Run<'_>,
+    progress: &dyn Progress,
+) -> Option<Vec<Judged>> {
     let rows: Vec<Row<'_>> = table.rows().collect();
     let judge = |row: &Row<'_>| {
         if progress.stop() {
@@ -30,7 +47,8 @@ pub(super) fn judged(title: &str, steps: &Steps, progress: &dyn Progress) -> Opt
         }
         let place = format!("{}:{}", table.name, row.line());
         let cells = cells(table.columns(), row);
-        let judged = one(steps, &files, &place, &cells);
+        let inputs = inputs(steps, &cells);
+        let judged = one(steps, &|more| run(*row, &inputs, more), &place, &cells);
         progress.done();
         Some(judged)
     };
@@ -55,12 +73,12 @@ type Runs<'s> = BTreeMap<&'s [String], Result<RunSummary, String>>;
 /// Measurements of a row.
 fn one(
     steps: &Steps,
-    files: &BTreeMap<String, Vec<u8>>,
+    run: &dyn Fn(&[String]) -> Result<RunSummary, String>,
     place: &str,
     cells: &IndexMap<String, String>,
 ) -> Vec<Judged> {
     let inputs = inputs(steps, cells);
-    let run = |more| predicted(steps, files, &inputs, more);
+    let run = |more| predicted(steps, run, &inputs, more);
     let mut runs = Runs::new();
     for figure in steps.figures() {
         for more in [Some(&figure.with), figure.over.as_ref()].into_iter().flatten() {
@@ -147,30 +165,17 @@ fn figure(run: &RunSummary, metric: Metric) -> Result<f64, String> {
 /// for its time ([`Steps::where_refused`]).
 fn predicted(
     steps: &Steps,
-    files: &BTreeMap<String, Vec<u8>>,
+    run: &dyn Fn(&[String]) -> Result<RunSummary, String>,
     inputs: &IndexMap<String, String>,
     more: &[String],
 ) -> Result<RunSummary, String> {
-    let run = on_its_card(steps, files, inputs, more)?;
-    let refused = run.failure.as_ref().is_some_and(|failure| failure.kind == FailureKind::OutOfMemory);
+    steps.judges(inputs)?;
+    let found = run(more)?;
+    let refused = found.failure.as_ref().is_some_and(|failure| failure.kind == FailureKind::OutOfMemory);
     if !refused || steps.where_refused.is_empty() {
-        return Ok(run);
+        return Ok(found);
     }
-    let changes = settings(&steps.settings, inputs)?;
-    simulated(files, &[&changes, &steps.where_refused, more].concat())
-}
-
-/// The run of a row with the memory that its card has, and `more` set on top.
-pub(super) fn on_its_card(
-    steps: &Steps,
-    files: &BTreeMap<String, Vec<u8>>,
-    inputs: &IndexMap<String, String>,
-    more: &[String],
-) -> Result<RunSummary, String> {
-    if let Some(row) = steps.left_out.iter().find(|row| row.says(inputs)) {
-        return Err(row.because.clone());
-    }
-    simulated(files, &[&settings(&steps.settings, inputs)?, more].concat())
+    run(&[&steps.where_refused, more].concat())
 }
 
 /// What a row sets.
@@ -190,9 +195,12 @@ pub(super) fn simulated(files: &BTreeMap<String, Vec<u8>>, changes: &[String]) -
 
 /// A scenario with changes.
 pub(super) fn read(files: &BTreeMap<String, Vec<u8>>, changes: &[String]) -> Result<Experiment, String> {
-    load(files, FILE, changes).map_err(|failure| {
-        failure.problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
-    })
+    load(files, FILE, changes).map_err(|failure| in_a_line(&failure))
+}
+
+/// All problems of a scenario.
+pub(super) fn in_a_line(failure: &Failure) -> String {
+    failure.problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
 }
 
 /// What the step is made of.

@@ -4,6 +4,7 @@
 //!
 //! - `yaml NAME`, `json NAME`, `csv NAME`: a file, which is written. Words behind a fence are not shown, so that the text
 //!   names it, too. Every `yaml` is a scenario as it stands.
+//! - `yaml NAME set`: the same of a set of measurements, which is no scenario.
 //! - `console`: commands behind `$`, each with lines that it prints; `...` stands for lines, or parts of a line, that
 //!   are left out. A command that is shown with a line `error: ` fails.
 //! - `console slow`: commands that take long, or need what only some machines have; they are not run.
@@ -128,7 +129,7 @@ fn pages_are_sessions_that_work() {
         let blocks = blocks(&page);
         for block in &blocks {
             match block.words[..] {
-                ["yaml" | "json" | "csv", file] => {
+                ["yaml" | "json" | "csv", file] | ["yaml", file, "set"] => {
                     assert!(
                         page.contains(&format!("`{file}`")),
                         "{name}: readers do not see the name {file}"
@@ -150,7 +151,9 @@ fn pages_are_sessions_that_work() {
             }
         }
         // After the commands, which may have written what a scenario names.
-        for block in blocks.iter().filter(|block| block.words.first() == Some(&"yaml")) {
+        let is_scenario =
+            |block: &&Block<'_>| block.words.first() == Some(&"yaml") && block.words.last() != Some(&"set");
+        for block in blocks.iter().filter(is_scenario) {
             sandbox.write("block.yaml", block.lines.join("\n") + "\n");
             let answer = sandbox.run("check block.yaml");
             assert_eq!(answer.exit, 0, "{name}: {}\n{}{}", block.lines.join("\n"), answer.out, answer.err);

@@ -1,6 +1,8 @@
 //! `validate`: the exit code, the files, the formats and wrong names.
 
-use super::support::Sandbox;
+use std::fs;
+
+use super::support::{Answer, Sandbox};
 
 #[test]
 fn errors_beyond_what_is_to_be_reached_end_with_1_where_that_is_asked() {
@@ -62,4 +64,79 @@ fn the_sets_are_listed() {
     for name in ["megatron", "vtrain-single-node", "gemm", "collectives"] {
         assert!(listed.out.lines().any(|line| line.starts_with(name)), "{}", listed.out);
     }
+}
+
+/// A shipped set, read as one of one's own: rows, errors and plots come from the same path.
+#[test]
+fn a_set_of_ones_own_is_judged_as_those_that_are_shipped() {
+    let sandbox = Sandbox::new("validate-own");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/validation");
+    sandbox.write("mine.yaml", fs::read_to_string(format!("{folder}/megatron.yaml")).expect("a set"));
+    let own = sandbox.run(&format!("validate --set mine.yaml --data {folder} --quiet --format json"));
+    let shipped = sandbox.run("validate megatron --quiet --format json");
+    assert_eq!((own.exit, shipped.exit), (0, 0), "{}{}", own.err, shipped.err);
+    let told = |answer: &Answer| {
+        let set = answer.json()["sets"][0].clone();
+        let rows = set["parts"][0]["rows"].as_array().expect("rows").clone();
+        let figures = |row: &serde_json::Value| (row["measured"].clone(), row["predicted"].clone());
+        let figures: Vec<_> = rows.iter().map(figures).collect();
+        (set["title"].clone(), set["parts"][0]["statistics"].clone(), figures)
+    };
+    assert_eq!(told(&own), told(&shipped));
+    assert_eq!(told(&own).2.len(), 12);
+    assert_eq!(own.json()["sets"][0]["name"], "mine.yaml");
+    assert!(sandbox.read("out/validate/report.html").contains("Korthikanti"));
+}
+
+#[test]
+fn slips_of_a_set_of_ones_own_are_told_where_they_stand() {
+    const SET: &str = "
+title: Ours
+tolerance: { mape: 10 % }
+measurements:
+  steps:
+    data: ours.csv
+    measured: { column: step_s, unit: s, metric: step_time_s }
+    scenario:
+      machine: { node: dgx-h100 }
+      model: { transformer: { preset: llama-3-8b, layers: 2 } }
+      training: { micro_batch: 1, sequence: 1024, precision: bf16-mixed }
+    settings:
+      training.global_batch: { column: batch }
+      parallelism.sharding: { column: plan, values: { zero: parameters } }
+";
+    const TABLE: &str = "plan,batch,step_s\nzero,16,0.1\nzero,24,0.1\n";
+    let sandbox = Sandbox::new("validate-own-slips");
+    let told = |set: &str, table: &str, options: &str| {
+        sandbox.write("ours.yaml", set);
+        sandbox.write("ours.csv", table);
+        let answer = sandbox.run(&format!("validate --quiet --set ours.yaml {options}"));
+        assert_eq!(answer.exit, 2, "{}{}", answer.out, answer.err);
+        assert!(!sandbox.path("out/validate").exists());
+        answer.err
+    };
+    let slips = [
+        (SET.replace("Ours", "[]"), TABLE, "ours.yaml:2:1"),
+        (SET.replace("tolerance", "tolerate"), TABLE, "add `tolerance: { mape: 10 % }`"),
+        (SET.replace("    data", "    date"), TABLE, "ours.yaml:6:5"),
+        (SET.replace("steps:", "kernels: [gemm.csv]\n  x:"), TABLE, "ours.yaml:4:1"),
+        (SET.replace("column: batch", "column: bacth"), TABLE, "did you mean `batch`?"),
+        (SET.replace("global_batch", "global_bath"), TABLE, "ours.yaml:13:7"),
+        (SET.replace("dgx-h100", "dgx-h1000"), TABLE, "ours.yaml:9:24"),
+        (SET.replace("parameters", "everything"), TABLE, "ours.yaml:14:61"),
+        (SET.to_owned(), "plan,batch,step_s\nzero,16,0.1\nzero,13,0.1\n", "ours.csv:3:6"),
+        (SET.to_owned(), "plan,batch,step_s\nall,16,0.1\n", "list such rows under `left_out`"),
+        (SET.to_owned(), "plan,batch,step_s\nzero,16\n", "ours.csv:2:1"),
+        (SET.to_owned(), "plan,batch,step_s\n", "the table has no rows"),
+    ];
+    for (set, table, expected) in slips {
+        let err = told(&set, table, "");
+        assert!(err.contains(expected), "{expected}: {err}");
+    }
+    assert!(told(SET, TABLE, "--data nowhere").contains("cannot read `nowhere/ours.csv`"));
+    let both = told(&SET.replace("dgx-h100", "dgx-h1000"), TABLE, "--format json");
+    assert!(both.contains("(2 rows)"), "{both}");
+    sandbox.write("ours.yaml", SET);
+    sandbox.write("ours.csv", TABLE);
+    assert_eq!(sandbox.run("validate --quiet --set ours.yaml --strict").exit, 1);
 }

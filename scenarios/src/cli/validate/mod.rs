@@ -2,6 +2,7 @@
 
 mod dry_run;
 mod on_device;
+mod own;
 mod recorded;
 mod tuned;
 
@@ -34,6 +35,16 @@ pub(super) struct Arguments {
     /// takes minutes
     #[arg(long, conflicts_with_all = ["names", "on_device", "recorded", "calibration"])]
     tuned: bool,
+    /// Judge a set of one's own: a YAML file that says how rows of a table become scenarios
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["names", "on_device", "recorded", "tuned", "calibration"]
+    )]
+    set: Option<String>,
+    /// The folder with the table of `--set`; that of the file if not given
+    #[arg(long, value_name = "FOLDER", requires = "set")]
+    data: Option<String>,
     /// A hardware file of `foretrain calibrate` to predict with; may be given more than once
     #[arg(long, value_name = "FILE")]
     calibration: Vec<PathBuf>,
@@ -76,6 +87,9 @@ const FOLDER: &str = "validate";
 /// Judges the sets.
 pub(super) fn validate(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     interrupt::catch();
+    if let Some(set) = &arguments.set {
+        return own::judge(set, arguments, printer);
+    }
     match &arguments.recorded {
         _ if arguments.dry_run => dry_run::tell(arguments, printer),
         _ if arguments.on_device => on_device::measure(arguments, printer),

@@ -185,7 +185,8 @@ pub fn judge(
     progress.begin(sets.iter().map(|(name, _)| recorded.of(name).count() as u64).sum());
     let one = |name: &str, set: &Set| {
         let judged = judged(name, set, recorded, machine, progress)?;
-        Some(result(name, set, vec![recorded.source()], judged))
+        let regret = super::regret(set, &judged);
+        Some(result(name, set, (vec![recorded.source()], regret), judged))
     };
     Ok(validation(&sets, options, one))
 }
