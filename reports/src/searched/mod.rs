@@ -14,8 +14,20 @@ use crate::ranking::Speed;
 use crate::summary::{RunSummary, SearchProof};
 use crate::wording::said;
 
-/// The answer of a search; `runs` are its best plans, or the one that lacks least.
+/// The answer of a search; `runs` are its best plans, or the one that lacks least. A search that
+/// was stopped says how many plans it did not come to.
 pub fn finding(proof: &SearchProof, runs: &[RunSummary]) -> Headline {
+    let Headline { verdict, conditions } = answer(proof, runs);
+    let left = quantity::whole(proof.left);
+    let cut = format!("It was stopped with {left} of {} plans not looked at.", quantity::whole(proof.plans));
+    // Values that need no look are left where one is asked for, too.
+    let is_cut = proof.left > 0 && proof.extreme.is_none();
+    let said = [conditions].into_iter().chain(is_cut.then_some(cut));
+    let conditions = said.filter(|sentence| !sentence.is_empty()).collect::<Vec<_>>().join(" ");
+    Headline { verdict, conditions }
+}
+
+fn answer(proof: &SearchProof, runs: &[RunSummary]) -> Headline {
     if let Some(asked) = &proof.extreme {
         return extreme::finding(asked);
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use reports::summary::{FailureKind, RunSummary, Summary};
+use reports::summary::{FailureKind, RunSummary, SearchProof, Summary};
 use reports::terminal;
 use scenarios::Experiment;
 use scenarios::expectation::Expectation;
@@ -181,7 +181,11 @@ impl Answer<'_> {
     fn give(&self, summary: &Summary, journal: Option<Journal>) -> Result<Exit, Trouble> {
         let &Self { experiment, options, how, printer, .. } = self;
         let is_interrupted = interrupted();
-        if is_interrupted && summary.variants.is_empty() {
+        let none_ended = match &summary.search {
+            Some(proof) => proof.fit + proof.did_not_fit == 0,
+            None => summary.variants.is_empty(),
+        };
+        if is_interrupted && none_ended {
             printer.complain(NONE_ENDED);
             return Ok(Exit::Interrupted);
         }
@@ -200,8 +204,12 @@ impl Answer<'_> {
             printer.tell(&format!("trace: {written}\n"));
         }
         if is_interrupted {
-            let ended = summary.variants.len();
-            printer.complain(&format!("interrupted; {ended} runs had ended and are kept"));
+            printer.complain(&match &summary.search {
+                Some(SearchProof { left, plans, .. }) => format!(
+                    "interrupted with {left} of {plans} plans not looked at: the same command goes on"
+                ),
+                None => format!("interrupted; {} runs had ended and are kept", summary.variants.len()),
+            });
             return Ok(Exit::Interrupted);
         }
         Ok(exit(experiment, summary, how, printer))
@@ -223,13 +231,6 @@ impl Answer<'_> {
             self.printer.complain(NONE_ENDED);
             return Ok(Exit::Interrupted);
         };
-        if self.experiment.search().is_some() {
-            let many = ended.len();
-            self.printer.complain(&format!(
-                "interrupted; {many} simulations had ended and are kept: the same command goes on with them"
-            ));
-            return Ok(Exit::Interrupted);
-        }
         self.give(&resume(self.experiment, self.options, &Stopped, Some(&ended))?, None)
     }
 }

@@ -19,6 +19,10 @@ pub trait Journal: Sync {
     fn known(&self, key: Key) -> Option<Outcome>;
     /// Keeps an outcome, as soon as its simulation has ended.
     fn keep(&self, key: Key, outcome: Outcome);
+    /// True if nothing is simulated any more that it does not know.
+    fn is_closed(&self) -> bool {
+        false
+    }
 }
 
 /// Digits of a simulation that are equal only where its outcome is.
@@ -95,6 +99,17 @@ impl<'a> Simulations<'a> {
     pub(super) fn knows(&self, scenario: &Scenario) -> bool {
         let key = self.key(&Question::Run, scenario);
         self.journal.is_some_and(|journal| journal.known(key).is_some())
+    }
+
+    /// True if the run of a scenario that is only tried is known.
+    pub(super) fn knows_tried(&self, scenario: &Scenario) -> bool {
+        let key = self.key(&Question::Try, scenario);
+        self.journal.is_some_and(|journal| journal.known(key).is_some())
+    }
+
+    /// True if what is not known is not simulated.
+    pub(super) fn is_closed(&self) -> bool {
+        self.journal.is_some_and(Journal::is_closed)
     }
 
     fn key(&self, question: &Question, scenario: &Scenario) -> Key {

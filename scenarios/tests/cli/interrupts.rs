@@ -70,6 +70,37 @@ fn runs_that_had_ended_are_kept_while_another_takes_long() {
     assert!(again.err.contains("no stopped run"), "{}", again.err);
 }
 
+/// A search that is stopped while a plan takes minutes: its report has the plans that had ended,
+/// and says how many it did not come to.
+#[cfg(unix)]
+#[test]
+fn a_search_that_is_stopped_reports_what_it_has() {
+    let sandbox = Sandbox::new("interrupt-search");
+    let search =
+        LONG.split("variants:").next().unwrap_or_default().replace("global_batch: 6144, ", "").to_owned()
+            + "search: { over: { training.global_batch: [4, 6144] }, minimise: time_per_sample }\n";
+    sandbox.write("search.yaml", search);
+    let mut command = sandbox.command("run search.yaml --jobs 2");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let journal = sandbox.path("out/.search.journal");
+    let lines = || std::fs::read_to_string(&journal).map_or(0, |text| text.lines().count());
+    while lines() < 2 {
+        std::thread::yield_now();
+    }
+    let answer = terminated(child);
+    assert_eq!(answer.exit, 130, "{}", answer.err);
+    let told = "error: interrupted with 1 of 2 plans not looked at: the same command goes on\n";
+    assert!(answer.err.ends_with(told), "{}", answer.err);
+    assert!(answer.out.starts_with("So far best of 2 plans"), "{}", answer.out);
+    let results: serde_json::Value =
+        serde_json::from_str(&sandbox.read("out/search/results.json")).expect("JSON");
+    let [left, fit] = ["left", "fit"].map(|count| results["search"][count].as_u64());
+    assert_eq!((left, fit, results["variants"].as_array().map(Vec::len)), (Some(1), Some(1), Some(1)));
+    let page = sandbox.read("out/search/report.html");
+    assert!(page.contains("It was stopped with 1 of 2 plans not looked at."), "no count");
+    assert!(lines() >= 2, "the journal is kept");
+}
+
 #[test]
 fn a_run_that_was_never_stopped_is_not_resumed() {
     let sandbox = Sandbox::with_pipeline("resume-nothing", "");

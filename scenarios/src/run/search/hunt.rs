@@ -146,7 +146,7 @@ impl<'s> Hunt<'s> {
     /// it was stopped before.
     fn go(&mut self) -> Result<bool, Refusal> {
         let ended = loop {
-            if self.progress.stop() {
+            if self.progress.stop() && !self.space.is_closed() {
                 break false;
             }
             let found = self.any && !self.best.found.is_empty();
@@ -154,11 +154,15 @@ impl<'s> Hunt<'s> {
             if round.is_empty() {
                 break true;
             }
-            let space = self.space;
-            let told: Vec<Told> =
-                in_parallel(self.options.jobs, || round.par_iter().map(|open| space.told(open)).collect());
+            let (space, progress) = (self.space, self.progress);
+            let tell = |open: &Open| space.told(open, || progress.stop());
+            let told: Vec<Told> = in_parallel(self.options.jobs, || round.par_iter().map(tell).collect());
+            let is_cut = told.iter().any(|told| matches!(told, Told::Nothing));
             for (open, told) in round.iter().zip(told) {
                 self.take(open, told)?;
+            }
+            if is_cut {
+                break false;
             }
         };
         self.open.extend(self.aside.drain(..).map(Reverse));
@@ -222,6 +226,10 @@ impl<'s> Hunt<'s> {
     fn take(&mut self, open: &Open, told: Told) -> Result<(), Refusal> {
         let place = open.what.place();
         match told {
+            Told::Nothing => {
+                self.push(open.clone());
+                return Ok(());
+            }
             Told::Impossible(reasons) => self.tally.impossible(&reasons),
             Told::Short(bytes) => {
                 self.tally.short_of_memory += 1;
@@ -322,7 +330,9 @@ impl<'s> Hunt<'s> {
         let gap = (gap.is_finite() && !self.best.found.is_empty()).then_some(gap);
         let proof = self.tally.proof(self.space.search.settings.minimise.all(), gap);
         if self.best.found.is_empty() {
-            let Some((_, place)) = self.least_short else { return Ok((Vec::new(), proof)) };
+            // A reason takes a simulation.
+            let least_short = self.least_short.filter(|_| !self.space.is_closed());
+            let Some((_, place)) = least_short else { return Ok((Vec::new(), proof)) };
             return Ok((vec![self.space.named(place, self.space.failed(place)?)], proof));
         }
         let run = |Found { place, run, .. }| Some(self.space.named(place, Arc::unwrap_or_clone(run?)));

@@ -55,7 +55,8 @@ pub(super) fn best(
     let mut hunt = Hunt::new(&space, options, progress);
     hunt.whole()?;
     let settings = &search.settings;
-    let best = hunt.best_run().filter(|_| settings.alternatives && !settings.minimise.is_front());
+    let asks = settings.alternatives && !settings.minimise.is_front() && !space.is_closed();
+    let best = hunt.best_run().filter(|_| asks);
     let Some((place, best)) = best else { return hunt.end() };
     let alternatives = alternatives::alternatives(&mut hunt, (place, &best))?;
     let sensitivity = sensitivity::sensitivity(&hunt)?;

@@ -30,6 +30,8 @@ pub(super) struct Space<'e> {
 
 /// One more thing that is known of a plan.
 pub(super) enum Told {
+    /// Nothing: the search is to end before it.
+    Nothing,
     Impossible(Vec<String>),
     /// Bytes that it lacks on a GPU or a host.
     Short(u64),
@@ -85,6 +87,11 @@ impl<'e> Space<'e> {
         }
     }
 
+    /// True if plans are only told again as far as outcomes of them are known.
+    pub(super) fn is_closed(&self) -> bool {
+        self.simulations.is_closed()
+    }
+
     /// Number of plans.
     pub(super) fn plans(&self) -> u64 {
         self.groups.iter().map(|group| group.members.len() as u64).sum()
@@ -94,7 +101,8 @@ impl<'e> Space<'e> {
         Goals(self.search.settings.minimise.all())
     }
 
-    pub(super) fn told(&self, open: &Open) -> Told {
+    /// Tells an open plan more finely. Once the search is to end it simulates no plan.
+    pub(super) fn told(&self, open: &Open, ends: impl Fn() -> bool) -> Told {
         let scenario = match self.scenario(open.what.place()) {
             Ok(scenario) => scenario,
             Err(reasons) => return Told::Impossible(reasons),
@@ -102,6 +110,7 @@ impl<'e> Space<'e> {
         match open.what {
             What::Group(_) => self.sketched(&scenario),
             What::Rough(_) => self.priced(&scenario),
+            What::Fine(_) if ends() && !self.simulations.knows_tried(&scenario) => Told::Nothing,
             What::Fine(_) => self.simulated(&scenario),
         }
     }
