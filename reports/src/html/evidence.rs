@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Page, figure, sortable};
+use super::{Page, figure, points, sortable};
 use crate::finding::{approximate, drive_states, notes, unsteady};
 use crate::plots::PlotError;
 use crate::plots::palette::Categories;
@@ -125,7 +125,8 @@ fn citations(published: &Published<'_>) -> Markup {
 }
 
 pub(super) fn confidence(page: &Page<'_>) -> Result<Markup, PlotError> {
-    let parts = html! { (provenance(page)?) (spread(page)?)
+    let of_point = |page: &Page<'_>| Ok(html! { (provenance(page)?) (spread(page)?) });
+    let parts = html! { (points(page, of_point)?)
         @for warning in [unsteady(&page.comparison), approximate(&page.comparison)].into_iter().flatten() {
             p { (warning) "." }
         }
@@ -139,7 +140,7 @@ fn provenance(page: &Page<'_>) -> Result<Markup, PlotError> {
     if runs.is_empty() {
         return Ok(html! {});
     }
-    let question = "What do the times rest on?";
+    let question = format!("What do the times rest on{}?", page.place);
     if let Some(origin) = only_origin(&runs) {
         return Ok(html! { h3 { (question) } p { "All of them: " (origin) "." } });
     }
@@ -158,7 +159,7 @@ fn provenance(page: &Page<'_>) -> Result<Markup, PlotError> {
         })
         .collect();
     let aid = "Share of the step whose duration was measured here, measured elsewhere, taken from a data sheet or paper, or estimated.";
-    Ok(figure(question, aid, &colours.iter().collect::<Vec<_>>(), &rows::draw(question, &bars)?))
+    Ok(figure(&question, aid, &colours.iter().collect::<Vec<_>>(), &rows::draw(&question, &bars)?))
 }
 
 /// The origin of everything, if there is only one.
@@ -181,7 +182,7 @@ fn spread(page: &Page<'_>) -> Result<Markup, PlotError> {
         fill: page.variants.of(&run.variant),
     });
     let strips: Vec<Strip<'_>> = strips.collect();
-    let question = "How much does chance move the step time?";
+    let question = format!("How much does chance move the step time{}?", page.place);
     let row = |(run, spread): &(&&RunSummary, Spread)| {
         html! {
             tr {
@@ -198,8 +199,8 @@ fn spread(page: &Page<'_>) -> Result<Markup, PlotError> {
     let table = sortable(titles, &runs.iter().map(row).collect::<Vec<_>>());
     let dots = match strips.is_empty() {
         true => html! {},
-        false => strip::draw(question, &strips, &quantity::seconds)?,
+        false => strip::draw(&question, &strips, &quantity::seconds)?,
     };
     let aid = "A dot is the step time with one seed, the upright line the mean; the scale goes from the least to the most of all.";
-    Ok(figure(question, aid, &[], &html! { (dots) (table) }))
+    Ok(figure(&question, aid, &[], &html! { (dots) (table) }))
 }

@@ -161,7 +161,7 @@ fn render(page: &Page<'_>) -> Result<Markup, PlotError> {
     sections.push(searched::section(page)?);
     sections.push(setup::section(page)?);
     sections.push(campaign::section(page));
-    sections.push(points(page)?);
+    sections.push(points(page, of_point)?);
     sections.push(evidence::promises(page)?);
     sections.push(evidence::confidence(page)?);
     sections.push(constants::section(page));
@@ -173,18 +173,22 @@ fn render(page: &Page<'_>) -> Result<Markup, PlotError> {
     Ok(document(&summary.name, &summary.version, &body))
 }
 
-/// Sections drawn for one point: that of the best run, and with scripts any of the first points.
-fn points(page: &Page<'_>) -> Result<Markup, PlotError> {
+/// Charts drawn for one point: that of the best run, and with scripts any of the first points. One
+/// choice holds for the whole page.
+fn points(
+    page: &Page<'_>,
+    draw: impl Fn(&Page<'_>) -> Result<Markup, PlotError>,
+) -> Result<Markup, PlotError> {
     let shown = page.focus.first().map(|run| &run.point);
     let is_other = |point: &Point<'_>| shown != Some(point.values);
     let others = (0..page.points().len()).filter(|at| is_other(&page.points()[*at])).take(POINTS_MAX - 1);
     let others: Vec<Page<'_>> = others.map(|at| Page::at(page.summary, Some(at))).collect();
-    if others.is_empty() {
-        return of_point(page);
-    }
-    let mut all = vec![(page, of_point(page)?)];
+    let mut all = vec![(page, draw(page)?)];
     for other in &others {
-        all.push((other, of_point(other)?));
+        all.push((other, draw(other)?));
+    }
+    if all.len() == 1 || all.iter().all(|(_, drawn)| drawn.0.is_empty()) {
+        return Ok(all.swap_remove(0).1);
     }
     let more = page.points().len() - all.len();
     let more = (more > 0).then(|| format!("{more} more points are in the table and in results.csv."));

@@ -56,17 +56,20 @@ for (const picker of document.querySelectorAll(".picker")) {
   picker.prepend(select);
   show();
 }
-// Points: what is drawn for one of them at a time. Without this script the first is shown.
-for (const points of document.querySelectorAll(".points")) {
-  const all = [...points.querySelectorAll(":scope > .point")];
+// Points: charts of one at a time, all over the page. Without this script the first is shown.
+const drawn = [...document.querySelectorAll(".points")];
+if (drawn.length > 0) {
+  const points = drawn[0];
   const [label, select] = [document.createElement("label"), document.createElement("select")];
-  for (const point of all) select.append(new Option(point.dataset.name));
+  for (const point of points.querySelectorAll(":scope > .point")) select.append(new Option(point.dataset.name));
   const show = () =>
-    all.forEach((point, index) => {
-      point.hidden = index !== select.selectedIndex;
-      for (const title of point.querySelectorAll("[data-anchor]"))
-        point.hidden ? title.removeAttribute("id") : (title.id = title.dataset.anchor);
-    });
+    drawn.forEach((part) =>
+      [...part.querySelectorAll(":scope > .point")].forEach((point, index) => {
+        point.hidden = index !== select.selectedIndex;
+        for (const title of point.querySelectorAll("[data-anchor]"))
+          point.hidden ? title.removeAttribute("id") : (title.id = title.dataset.anchor);
+      }),
+    );
   select.addEventListener("change", show);
   label.append("Drawn for ", select);
   const bar = document.createElement("div");

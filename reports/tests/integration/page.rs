@@ -349,13 +349,34 @@ fn a_sweep_over_nodes_has_an_ideal_line() {
 #[test]
 fn other_points_can_be_picked() {
     let page = page(&sweep());
-    let shown = page.matches("<div class=\"point\" data-name=\"").count();
-    let hidden = page.split("<div class=\"point\" data-name=\"").skip(1);
+    let drawn = page.split("<div class=\"points\"").nth(1).expect("points");
+    let shown = drawn.matches("<div class=\"point\" data-name=\"").count();
+    let hidden = drawn.split("<div class=\"point\" data-name=\"").skip(1);
     let hidden =
         hidden.filter(|rest| rest.split('>').next().is_some_and(|tag| tag.ends_with(" hidden"))).count();
     assert!(shown > 1 && hidden == shown - 1, "{hidden} of {shown}");
     assert_eq!(page.matches("id=\"how-fast-is-it\"").count(), 1, "links lead to one place");
     assert_eq!(page.matches("data-anchor=\"how-fast-is-it\"").count(), shown);
+}
+
+/// What the times rest on is told of the point that is picked, not of the first.
+#[test]
+fn evidence_is_that_of_the_point() {
+    let run = |size: &str, origin: &str| {
+        let mut run = at(bare("plain", 1.0), "training.micro_batch", size);
+        run.provenance = IndexMap::from([(origin.to_owned(), 0.5), ("estimate".to_owned(), 0.5)]);
+        run
+    };
+    let runs = vec![run("1", "measured elsewhere"), run("2", "paper")];
+    let page = page(&summary("evidence", &["training.micro_batch"], runs));
+    let drawn: Vec<&str> = page.split("<div class=\"points\"").skip(1).collect();
+    let [_, evidence] = drawn[..] else { panic!("{} places with points", drawn.len()) };
+    let mut points = evidence.split("<div class=\"point\"").skip(1);
+    for (size, origin) in [("1", "measured elsewhere"), ("2", "paper")] {
+        let point = points.next().expect("a point");
+        let question = format!("What do the times rest on at micro-batch {size}?");
+        assert!(point.contains(&question) && point.contains(origin), "{size}: {point}");
+    }
 }
 
 #[test]
