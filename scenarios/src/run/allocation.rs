@@ -11,6 +11,7 @@ use super::failure;
 use super::lasting::BucketUse;
 use super::one::Simulation;
 use super::recorded::Recorder;
+use super::window::Window;
 use super::words::Words;
 use crate::plans;
 use crate::plans::memory::DriverTimes;
@@ -100,12 +101,14 @@ pub(super) struct Judged {
     pub(super) buckets: Vec<BucketUse>,
     /// Time of hosts for calls of the driver, which is not in the run; `None`: nobody knows.
     pub(super) driver: Option<DriverTimes>,
+    /// The last step; `None`: nothing was simulated.
+    pub(super) window: Option<Window>,
 }
 
 impl Judged {
     /// A run of which the allocator says nothing.
     pub(super) const fn of(summary: RunSummary) -> Self {
-        Self { summary, lacking: Vec::new(), buckets: Vec::new(), driver: None }
+        Self { summary, lacking: Vec::new(), buckets: Vec::new(), driver: None, window: None }
     }
 }
 

@@ -46,6 +46,7 @@ mod tracing;
 mod uncertainty;
 mod virtualised;
 mod what_if;
+mod window;
 mod words;
 
 use indexmap::IndexMap;

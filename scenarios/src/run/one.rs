@@ -22,6 +22,7 @@ use super::lasting::{self, BucketUse, Found};
 use super::measure::Measured;
 use super::outcomes::Outcomes;
 use super::tally::Tally;
+use super::window::Window;
 use super::words::Words;
 use super::{
     Options, Progress, Refusal, failure, in_parallel, measure, notes, picture, programmed, replayed,
@@ -151,7 +152,7 @@ pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<Ru
         return programmed::outcome(scenario, seed, drawn);
     }
     let Found { run: Decision { scenario, ran }, state, .. } = in_state(scenario, seed)?;
-    let Ran { prepared, mut summary, .. } = match ran {
+    let Ran { prepared, mut summary, window, .. } = match ran {
         Ok(ran) => ran,
         Err(unbuilt) => {
             return Ok(RunSummary { notes: scenario.model.not_modelled().to_vec(), ..unbuilt.told()? });
@@ -162,7 +163,7 @@ pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<Ru
     }
     summary.drive_state = state;
     if drawn == Drawn::Yes {
-        picture::draw(&Simulation::of(&scenario, &prepared.built, seed), &mut summary)?;
+        picture::draw(&Simulation::of(&scenario, &prepared.built, seed), window, &mut summary)?;
     }
     Ok(summary)
 }
@@ -242,7 +243,7 @@ pub(super) fn drawable(scenario: &Scenario, seed: u64) -> Result<Prepared, Unbui
 /// that fit the fastest is taken: what is decided otherwise leaves other gaps. What has failed in
 /// the end is told by the first.
 fn settled(first: Prepared, scenario: &Scenario, seed: u64) -> Result<Ran, Unbuilt> {
-    let (again, Judged { summary, mut lacking, buckets, .. }) = first.judged(scenario, seed)?;
+    let (again, Judged { summary, mut lacking, buckets, window, .. }) = first.judged(scenario, seed)?;
     let mut too_little = vec![0; lacking.len()];
     let mut enough: Option<Vec<u64>> = None;
     let mut best: Option<Ran> = None;
@@ -282,7 +283,8 @@ fn settled(first: Prepared, scenario: &Scenario, seed: u64) -> Result<Ran, Unbui
                 let (again, judged) = next.with_retries(judged, scenario, seed)?;
                 if is_faster(&judged) {
                     let prepared = again.unwrap_or(next);
-                    best = Some(Ran { prepared, summary: judged.summary, buckets: judged.buckets });
+                    let Judged { summary, buckets, window, .. } = judged;
+                    best = Some(Ran { prepared, summary, buckets, window });
                 }
             }
         } else if judged.lacking.is_empty() {
@@ -292,7 +294,7 @@ fn settled(first: Prepared, scenario: &Scenario, seed: u64) -> Result<Ran, Unbui
             (too_little, lacking) = (fragments, judged.lacking);
         }
     }
-    Ok(best.unwrap_or_else(|| Ran { prepared: again.unwrap_or(first), summary, buckets }))
+    Ok(best.unwrap_or_else(|| Ran { prepared: again.unwrap_or(first), summary, buckets, window }))
 }
 
 fn zip(a: &[u64], b: &[u64], both: impl Fn(u64, u64) -> u64) -> Vec<u64> {
@@ -305,6 +307,8 @@ pub(super) struct Ran {
     pub(super) summary: RunSummary,
     /// Buckets of drives that it passed, if it ran to its end.
     pub(super) buckets: Vec<BucketUse>,
+    /// The last step; `None`: nothing was simulated.
+    pub(super) window: Option<Window>,
 }
 
 /// A plan ready to be simulated.
@@ -518,10 +522,12 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
         }
         (summary, driver) = (judged.summary, judged.driver);
     }
+    let window = Some(Window::of(&built.lowered, &run));
     summary.activities = Some(run.activities);
     summary.unsettled = Some(run.unsettled).filter(|&count| count > 0);
     if run.end != End::Completed {
-        return Ok(Judged::of(failure::describe(summary, scenario, built, &words, &run)));
+        let failed = failure::describe(summary, scenario, built, &words, &run);
+        return Ok(Judged { window, ..Judged::of(failed) });
     }
     summary.allocator_unknown = verdict.unknown();
     let measured = Measured { scenario, built, words: &words, run: &run, tally: tally.as_ref() };
@@ -558,5 +564,6 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
     summary.notes = notes::notes(scenario, &summary);
     summary.notes.extend(super::virtualised::notes(built));
     summary.notes.extend(super::fused::note(scenario));
-    Ok(Judged { buckets: lasting::buckets(&built.lowered, &run), driver, ..Judged::of(summary) })
+    let buckets = lasting::buckets(&built.lowered, &run);
+    Ok(Judged { buckets, driver, window, ..Judged::of(summary) })
 }

@@ -19,13 +19,14 @@ use workloads::plan::Built;
 use super::choice::{self, Decided};
 use super::detail::Detail;
 use super::one::{self, Prepared, Simulation};
+use super::window::Window;
 use super::words::Words;
 use super::{Options, Progress, Refusal, in_parallel, programmed, replayed};
 use crate::experiment::{Experiment, Point};
 use crate::plans;
 use crate::schema::Scenario;
 
-/// Simulated activities of the longest run that is drawn: it is simulated twice more for that.
+/// Simulated activities of the longest run that is drawn: it is simulated again for that.
 const DRAWN_MAX: u64 = 100_000_000;
 /// Activities of the longest run whose every span is kept until the report is written.
 const EXACT_MAX: u64 = 200_000;
@@ -90,27 +91,29 @@ fn rebuilt(
     if is_too_long(scenario, run) {
         return Ok(());
     }
-    let drawn = simulated_again(scenario, options.seed, |simulation| draw(simulation, run));
+    let drawn = simulated_again(scenario, options.seed, |simulation, window| draw(simulation, window, run));
     drawn.unwrap_or(Ok(())).map_err(|reason| broken(run, reason))
 }
 
-/// Hands the plan that a scenario was simulated with to `look`. `None`: there is none.
+/// Hands the plan that a scenario was simulated with to `look`, and its last step where a choice
+/// has just run it. `None`: there is none.
 ///
 /// # Errors
 /// A mistake in foretrain, in words.
 pub(super) fn simulated_again<T>(
     scenario: &Scenario,
     seed: u64,
-    look: impl FnOnce(&Simulation<'_>) -> Result<T, String>,
+    look: impl FnOnce(&Simulation<'_>, Option<Window>) -> Result<T, String>,
 ) -> Option<Result<T, String>> {
     let again = || {
         let scenario = one::levelled(scenario, seed)?;
         let Decided { ref scenario, tried, .. } = choice::decided(&scenario, seed)?;
+        let window = tried.as_ref().and_then(|ran| ran.window);
         let plan = tried.map(|ran| Ok(ran.prepared));
         let Ok(Prepared { built, .. }) = plan.unwrap_or_else(|| one::drawable(scenario, seed)) else {
             return Ok(None);
         };
-        look(&Simulation::of(scenario, &built, seed)).map(Some)
+        look(&Simulation::of(scenario, &built, seed), window).map(Some)
     };
     again().transpose()
 }
@@ -129,11 +132,16 @@ fn is_too_long(scenario: &Scenario, run: &mut RunSummary) -> bool {
     long
 }
 
-/// Adds pictures to a run: its last step, and the memory of the rank that has least to spare.
+/// Adds pictures to a run: its last step, and the memory of the rank that has least to spare. Where
+/// nobody knows when that step was, the run is simulated once more.
 ///
 /// # Errors
 /// A mistake in foretrain, in words.
-pub(super) fn draw(simulation: &Simulation<'_>, run: &mut RunSummary) -> Result<(), String> {
+pub(super) fn draw(
+    simulation: &Simulation<'_>,
+    window: Option<Window>,
+    run: &mut RunSummary,
+) -> Result<(), String> {
     let &Simulation { scenario, built, .. } = simulation;
     if is_too_long(scenario, run) {
         return Ok(());
@@ -145,15 +153,10 @@ pub(super) fn draw(simulation: &Simulation<'_>, run: &mut RunSummary) -> Result<
     let fullest = fullest(run).and_then(|name| words.rank_called(name));
     let computing = |stage: usize| folded.streams[lowered.stages[stage].compute.index()];
     let stages = lowered.stages.len();
-    let whole = simulation.quiet(None)?;
-    let marks = |nth_last: usize| {
-        let ranks = lowered.stages.iter().map(|ids| (&whole.streams[ids.compute.index()].marks, ids.compute));
-        ranks.filter_map(move |(marks, stream)| Some((marks[marks.len().checked_sub(nth_last)?], stream)))
+    let Window { start, end, last, until } = match window {
+        Some(window) => window,
+        None => Window::of(lowered, &simulation.quiet(None)?),
     };
-    let start = marks(2).map(|(mark, _)| mark).min().unwrap_or(Time::ZERO);
-    // Of ranks that end together the first.
-    let last = marks(1).rev().max_by_key(|(mark, _)| *mark);
-    let end = last.map_or(whole.time, |(mark, _)| mark);
     let store = fullest.map(|rank| folded.stores[lowered.ranks[rank].memory.index()]);
     let mut recorder = Recorder::new(Selection {
         streams: if is_long { Vec::new() } else { (0..stages).map(computing).collect() },
@@ -162,8 +165,7 @@ pub(super) fn draw(simulation: &Simulation<'_>, run: &mut RunSummary) -> Result<
         from: Time::ZERO,
         to: Time::NEVER,
     });
-    let mut curve =
-        store.filter(|_| is_long).map(|store| Curve::new(store, &folded.start, lowered, whole.time));
+    let mut curve = store.filter(|_| is_long).map(|store| Curve::new(store, &folded.start, lowered, until));
     let mut detail = run.fits.then(|| Detail::new(simulation, [start, end]));
     let mut observers: Vec<&mut dyn Observer> = Vec::new();
     match &mut curve {
@@ -171,7 +173,6 @@ pub(super) fn draw(simulation: &Simulation<'_>, run: &mut RunSummary) -> Result<
         None => observers.push(&mut recorder),
     }
     observers.extend(detail.as_mut().map(|detail| detail as &mut dyn Observer));
-    let last = last.map(|(_, stream)| stream);
     let drawn = simulation.with_path(last, &mut Several(observers))?;
     if let Some(detail) = detail.filter(|_| last.is_some()) {
         let detail = detail.finished(&drawn.path);

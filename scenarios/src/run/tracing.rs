@@ -47,7 +47,7 @@ pub fn trace(
     } else if scenario.model.program().is_some() {
         Some(programmed::trace(&scenario, seed, tracer))
     } else {
-        simulated_again(&scenario, seed, |simulation| write(simulation, tracer))
+        simulated_again(&scenario, seed, |simulation, _| write(simulation, tracer))
     };
     written.transpose().map(|written| written.is_some()).map_err(|reason| broken(run, reason))
 }
