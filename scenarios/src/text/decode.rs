@@ -75,6 +75,10 @@ enum Kind {
         message: String,
         help: Option<String>,
     },
+    /// Something else where a map is expected; the message continues as that of a value.
+    NotAMap {
+        message: String,
+    },
     UnknownKey {
         key: String,
         known: &'static [&'static str],
@@ -129,6 +133,14 @@ impl Fault {
                     _ => problem,
                 }
             }
+            Kind::NotAMap { message } => {
+                let value = tree.at(&path).map_or(&Value::Null, |node| &node.value);
+                Problem::new(mark, format!("{subject} {message}")).help(as_map_help(
+                    value,
+                    shape.at(&path),
+                    path.last(),
+                ))
+            }
             Kind::UnknownKey { key, known } => {
                 Problem::new(mark, format!("unknown key `{}` in {subject}", shorten(key)))
                     .help(nearest::remedy(key, known, "key"))
@@ -170,7 +182,10 @@ impl Fault {
                 tree.at_mut(&path)?.as_map_mut()?.insert((*key).to_owned(), entry);
                 path.push((*key).to_owned());
             }
-            Kind::Value { .. } | Kind::UnknownChoice { .. } | Kind::BareChoice { .. } => {
+            Kind::Value { .. }
+            | Kind::NotAMap { .. }
+            | Kind::UnknownChoice { .. }
+            | Kind::BareChoice { .. } => {
                 let place = tree.at_mut(&path)?;
                 *place = shape.at(&path)?.sample(place.mark)?;
             }
@@ -285,7 +300,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
             Value::Null => "has no value".to_owned(),
             other => format!("must be a map, not {}", other.describe()),
         };
-        Err(Fault::of(Kind::Value { message, help: Some(as_map_help(&self.0.value)) }).at(self.0.mark))
+        Err(Fault::of(Kind::NotAMap { message }).at(self.0.mark))
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
@@ -338,19 +353,28 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 }
 
-/// How the same would look as a map: `[ bpipe ]` means `{ bpipe: {} }`.
-fn as_map_help(value: &Value) -> String {
-    let names = match value {
+/// How the same would look as a map: names of keys, a word that one key takes, else an example.
+fn as_map_help(value: &Value, shape: Option<Shape<'_>>, key: Option<&String>) -> String {
+    let words = match value {
         Value::List(items) => items.iter().map(Node::as_text).collect::<Option<Vec<_>>>().unwrap_or_default(),
         Value::Text(word) => vec![word.as_str()],
         _ => Vec::new(),
     };
-    if names.is_empty() || names.iter().any(|name| name.contains(|c: char| !c.is_alphanumeric() && c != '_'))
-    {
-        return "write `{ key: value }`, or `{}` to take all defaults".to_owned();
+    let Some(shape) = shape else { return "write `{ key: value }`".to_owned() };
+    let entry = |word: &&str| shape.field(word).map(|field| format!("{word}: {}", field.example()));
+    if let Some(entries) = words.iter().map(entry).collect::<Option<Vec<_>>>().filter(|it| !it.is_empty()) {
+        return format!("write `{{ {} }}`", entries.join(", "));
     }
-    let entries: Vec<String> = names.iter().map(|name| format!("{name}: {{}}")).collect();
-    format!("write `{{ {} }}`", shorten(&entries.join(", ")))
+    if let [word] = words[..] {
+        let takes = |name: &&str| shape.field(name).is_some_and(|field| field.names().contains(&word));
+        if let Some(name) = shape.names().into_iter().find(takes) {
+            return format!("write `{{ {name}: {word} }}`");
+        }
+    }
+    match (key, shape.example().as_str()) {
+        (Some(key), example) if example != "{}" => format!("write for example `{key}: {example}`"),
+        _ => "write `{ key: value }`, or `{}` to take all defaults".to_owned(),
+    }
 }
 
 struct Items<'a> {

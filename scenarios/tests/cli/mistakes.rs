@@ -165,3 +165,34 @@ variants:
         ])
     );
 }
+
+/// A word in place of a map is suggested as a map that is right.
+#[test]
+fn a_map_that_is_suggested_for_a_word_works() {
+    let sandbox = Sandbox::new("word-for-a-map");
+    let file = |recompute: &str| {
+        "name: One
+machine: { node: dgx-a100-80g }
+model: { transformer: { preset: gpt2-medium } }
+training: { global_batch: 64, micro_batch: 1, sequence: 512, precision: bf16-mixed }
+techniques: { recompute: "
+            .to_owned()
+            + recompute
+            + " }\n"
+    };
+    for (word, map) in [
+        ("full", "{ mode: full }"),
+        ("selective", "{ mode: selective }"),
+        ("[full]", "{ mode: full }"),
+        ("nonsense", "recompute: { mode: full }"),
+    ] {
+        sandbox.write("one.yaml", file(word));
+        let refused = sandbox.run("check one.yaml");
+        assert_eq!(refused.exit, 2, "{word}");
+        let (_, suggested) = refused.err.rsplit_once("= help: write ").expect("a remedy");
+        assert!(suggested.contains(&format!("`{map}`")), "{word}: {suggested}");
+        sandbox.write("one.yaml", file(map.strip_prefix("recompute: ").unwrap_or(map)));
+        let taken = sandbox.run("check one.yaml");
+        assert_eq!(taken.exit, 0, "{word}: {}", taken.err);
+    }
+}
