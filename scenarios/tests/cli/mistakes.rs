@@ -184,7 +184,6 @@ techniques: { recompute: "
         ("full", "{ mode: full }"),
         ("selective", "{ mode: selective }"),
         ("[full]", "{ mode: full }"),
-        ("nonsense", "recompute: { mode: full }"),
     ] {
         sandbox.write("one.yaml", file(word));
         let refused = sandbox.run("check one.yaml");
