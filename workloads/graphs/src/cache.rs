@@ -80,7 +80,7 @@ impl Reads {
         for &(degree, count) in relation.out_degrees.counts() {
             let reachable = count as f64 * reach(graph);
             let trained = (training * frontier.seeds_with(0, degree, count)).min(reachable);
-            let missed = missed(used, degree);
+            let missed = missed(used, degree as f64);
             classes.extend([
                 Class { degree, nodes: count as f64 - reachable, chance: 0.0 },
                 Class { degree, nodes: reachable - trained, chance: 1.0 - missed },

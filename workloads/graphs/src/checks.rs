@@ -97,11 +97,12 @@ fn relations(statistics: &Statistics, found: &mut Vec<Problem>) {
     let homogeneous = statistics.in_degrees.is_some()
         || statistics.out_degrees.is_some()
         || statistics.symmetric
+        || statistics.reciprocal.is_some()
         || statistics.both_ways;
     if !forms[0] && homogeneous {
         found.push(Problem::new(
             "in_degrees",
-            "(or `out_degrees`, `symmetric`, `both_ways`) is of graphs with one type of edges",
+            "(or `out_degrees`, `symmetric`, `reciprocal`, `both_ways`) is of graphs with one type of edges",
             "write it within `relations`",
         ));
     }
@@ -127,6 +128,20 @@ fn relations(statistics: &Statistics, found: &mut Vec<Problem>) {
     }
     if statistics.symmetric && statistics.both_ways {
         found.push(Problem::new("both_ways", "adds what `symmetric` says is there", "remove one of them"));
+    }
+    if let Some(share) = statistics.reciprocal {
+        if !(0.0..=1.0).contains(&share) {
+            let remedy = "write `reciprocal: 0.36` for 36 % of the edges";
+            found.push(Problem::new(
+                "reciprocal",
+                format!("must be a share from 0 to 1, not {share}"),
+                remedy,
+            ));
+        }
+        if statistics.symmetric || statistics.both_ways {
+            let fault = "says how many edges have a reverse, as `symmetric` and `both_ways` do";
+            found.push(Problem::new("reciprocal", fault, "keep one of them"));
+        }
     }
     let types = statistics.types();
     let types = places(&types);

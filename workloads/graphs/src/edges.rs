@@ -14,7 +14,8 @@ use crate::graph::{Graph, NodeType, Relation};
 pub struct Edges {
     /// Sources of the edges into each node.
     neighbours: Vec<Vec<u32>>,
-    symmetric: bool,
+    /// Share of the edges whose reverse stands, too.
+    reciprocal: f64,
 }
 
 /// Mini-batch that was drawn.
@@ -38,33 +39,29 @@ pub struct DrawnHop {
 }
 
 impl Edges {
-    /// Edges from the first to the second node of each pair.
+    /// Edges from the first to the second node of each pair, and those that have a reverse, of
+    /// which one direction is given.
     ///
     /// # Panics
     /// If a node is not below `nodes`.
-    pub fn new(nodes: u32, pairs: &[(u32, u32)]) -> Self {
+    pub fn new(nodes: u32, one_way: &[(u32, u32)], both_ways: &[(u32, u32)]) -> Self {
         let mut neighbours = vec![Vec::new(); nodes as usize];
-        for &(source, destination) in pairs {
+        let reversed = both_ways.iter().map(|&(source, destination)| (destination, source));
+        for (source, destination) in one_way.iter().chain(both_ways).copied().chain(reversed) {
             assert!(source < nodes, "node {source} of {nodes}");
             neighbours[destination as usize].push(source);
         }
-        Self { neighbours, symmetric: false }
-    }
-
-    /// Edges between both nodes of each pair.
-    ///
-    /// # Panics
-    /// If a node is not below `nodes`.
-    pub fn both_ways(nodes: u32, pairs: &[(u32, u32)]) -> Self {
-        let reversed = pairs.iter().map(|&(source, destination)| (destination, source));
-        let pairs: Vec<_> = pairs.iter().copied().chain(reversed).collect();
-        Self { symmetric: true, ..Self::new(nodes, &pairs) }
+        let both = 2 * both_ways.len();
+        let edges = (both + one_way.len()).max(1);
+        Self { neighbours, reciprocal: both as f64 / edges as f64 }
     }
 
     /// The statistics of this graph.
     pub fn graph(&self) -> Graph {
         let mut out = vec![0_u64; self.neighbours.len()];
         self.neighbours.iter().flatten().for_each(|&source| out[source as usize] += 1);
+        let isolated = self.neighbours.iter().zip(&out).filter(|(of, out)| of.is_empty() && **out == 0);
+        let isolated = isolated.count() as u64;
         let histogram = |degrees: &mut dyn Iterator<Item = u64>| {
             let mut counts = BTreeMap::new();
             degrees.for_each(|degree| *counts.entry(degree).or_insert(0) += 1);
@@ -81,16 +78,17 @@ impl Edges {
             destinations: in_degrees.connected(),
             in_degrees,
             out_degrees,
-            symmetric: self.symmetric,
+            reciprocal: self.reciprocal,
         };
         Graph {
             name: "edges".to_owned(),
             node_types: vec![NodeType { name: "node".to_owned(), nodes: self.neighbours.len() as u64 }],
             relations: vec![relation],
             training_nodes: None,
+            training_edges_in: false,
             feature_width: None,
             reach: None,
-            isolated: None,
+            isolated: (self.reciprocal < 1.0).then_some(isolated),
         }
     }
 

@@ -14,6 +14,8 @@ pub struct Graph {
     pub relations: Vec<Relation>,
     /// Nodes with a label to train on, of which an epoch visits each once.
     pub training_nodes: Option<u64>,
+    /// Each of them has an edge in; otherwise an edge in or out.
+    pub training_edges_in: bool,
     /// Features of a node.
     pub feature_width: Option<u64>,
     /// Nodes over which the neighbourhoods of the training nodes spread, as a share of all.
@@ -34,7 +36,7 @@ pub struct NodeType {
 }
 
 /// A type of edges: from nodes of one type to nodes of one type.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Relation {
     /// Name.
     pub name: String,
@@ -52,8 +54,9 @@ pub struct Relation {
     pub in_degrees: Degrees,
     /// Edges out of each source.
     pub out_degrees: Degrees,
-    /// Every edge stands in both directions, so that a node has as many edges in as out.
-    pub symmetric: bool,
+    /// Share of the edges whose reverse stands, too. Where all do, a node has as many edges in as
+    /// out; where none does, they are independent.
+    pub reciprocal: f64,
 }
 
 impl Graph {
@@ -98,7 +101,7 @@ impl Relation {
             destinations: degrees.connected(),
             in_degrees: degrees.clone(),
             out_degrees: degrees,
-            symmetric: true,
+            reciprocal: 1.0,
             ..self.clone()
         }
     }

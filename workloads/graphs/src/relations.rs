@@ -51,7 +51,7 @@ pub(crate) fn estimated(known: &EstimatedRelations, types: &[NodeType]) -> Vec<R
             destinations: in_degrees.connected(),
             in_degrees,
             out_degrees,
-            symmetric: false,
+            reciprocal: 0.0,
         }
     };
     (0..edges.len()).map(relation).collect()

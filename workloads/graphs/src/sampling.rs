@@ -5,8 +5,13 @@
 //! neighbours without replacement, so that a destination of `d` edges in uses `min(d, fan-out)` of
 //! them. As in DGL, the sources of a hop include its destinations, and all are destinations of the
 //! next: a node is sampled again in each later hop, and reaches new nodes only over edges that it
-//! has not used. Where each edge stands in both directions, one edge of a node leads back to where
-//! it was reached from.
+//! has not used.
+//!
+//! Where a share `r` of the edges stands in both directions, `r d` of the edges out of a node with
+//! `d` edges in are the reverse of these, and the others independent of `d`. With a share `u` of
+//! the edges used, a node is missed with a chance of `m (1 - u)^(r d)`, where `m` is such that
+//! nodes of all degrees together are missed as their edges out say; of its edges in, `r` lead back
+//! to where it was reached from.
 
 use crate::graph::{Graph, Relation};
 
@@ -68,13 +73,15 @@ struct State {
     missed: Vec<f64>,
     /// Chance for each node type that no used edge of any relation comes from a node.
     unreached: Vec<f64>,
+    /// Chance for each relation that none of the edges in of a destination has a used reverse.
+    unreturned: Vec<f64>,
 }
 
 impl State {
     fn new(graph: &Graph, used: Vec<f64>) -> Self {
         let of = |(relation, &used): (&Relation, &f64)| {
             let degrees = &relation.out_degrees;
-            let missed = |&(degree, nodes): &(u64, u64)| nodes as f64 * missed(used, degree);
+            let missed = |&(degree, nodes): &(u64, u64)| nodes as f64 * missed(used, degree as f64);
             degrees.counts().iter().map(missed).sum::<f64>() / degrees.nodes() as f64
         };
         let missed: Vec<f64> = graph.relations.iter().zip(&used).map(of).collect();
@@ -82,8 +89,20 @@ impl State {
         for (relation, missed) in graph.relations.iter().zip(&missed) {
             unreached[relation.source] *= missed;
         }
-        Self { used, missed, unreached }
+        let of = |(relation, &used): (&Relation, &f64)| {
+            let chance = |bucket: Bucket| {
+                bucket.share() * drawn(graph, relation, &bucket) * unreturned(relation, used, &bucket)
+            };
+            buckets(relation).map(chance).sum()
+        };
+        let unreturned = graph.relations.iter().zip(&used).map(of).collect();
+        Self { used, missed, unreached, unreturned }
     }
+}
+
+/// Chance that none of the edges into a destination of this bucket has a used reverse.
+fn unreturned(of: &Relation, used: f64, bucket: &Bucket) -> f64 {
+    missed(used, of.reciprocal * bucket.degree as f64)
 }
 
 impl<'a> Frontier<'a> {
@@ -111,9 +130,7 @@ impl<'a> Frontier<'a> {
 
     /// Share of the seeds that have this many edges out of a relation, of `nodes` such sources.
     pub(crate) fn seeds_with(&self, relation: usize, degree: u64, nodes: u64) -> f64 {
-        let degrees = &self.graph.relations[relation].out_degrees;
-        let share = nodes as f64 / degrees.nodes() as f64;
-        self.seeds.connected_share(share, degree, degrees.without())
+        self.seeds.with_out(&self.graph.relations[relation], degree, nodes)
     }
 
     /// Nodes reached, by type.
@@ -135,7 +152,7 @@ impl<'a> Frontier<'a> {
             let reached: f64 = (0..=last).map(|hop| self.entered(relation, bucket, hop)).sum();
             reached * bucket.degree.min(fan_out) as f64
         };
-        self.buckets(relation).map(|bucket| drawn(&bucket)).sum()
+        buckets(&self.graph.relations[relation]).map(|bucket| drawn(&bucket)).sum()
     }
 
     /// Share of the edges of a relation that any hop up to now used.
@@ -149,13 +166,15 @@ impl<'a> Frontier<'a> {
                     .iter()
                     .map(|&fan_out| 1.0 - (fan_out as f64 / degree).min(1.0))
                     .product();
-                let onward = if of.symmetric && hop > 0 { degree - 1.0 } else { degree };
+                let onward = if hop > 0 { degree - of.reciprocal } else { degree };
                 self.entered(relation, bucket, hop) * onward * (1.0 - unused)
             };
             (0..=last).map(by_entry).sum::<f64>()
         };
-        let used: f64 =
-            self.buckets(relation).filter(|bucket| bucket.degree > 0).map(|bucket| edges(&bucket)).sum();
+        let used: f64 = buckets(&self.graph.relations[relation])
+            .filter(|bucket| bucket.degree > 0)
+            .map(|bucket| edges(&bucket))
+            .sum();
         (used / (of.edges as f64 * reach(self.graph))).min(1.0)
     }
 
@@ -164,53 +183,49 @@ impl<'a> Frontier<'a> {
         let of = &self.graph.relations[relation];
         let seeds = match self.seeds.of(of.destination) {
             0.0 => 0.0,
-            seeds => seeds * self.seeds.share(relation, bucket),
+            seeds => seeds * self.seeds.share(of, bucket),
         };
         if hop == 0 {
             return seeds;
         }
         let [before, after] = [hop - 1, hop].map(|hop| self.unreached(relation, bucket, &self.states[hop]));
         let unseeded = (bucket.nodes as f64 * reach(self.graph) - seeds).max(0.0);
-        unseeded * self.drawn(relation, bucket) * (before - after)
+        unseeded * drawn(self.graph, &self.graph.relations[relation], bucket) * (before - after)
     }
 
     /// Chance that no used edge of any relation comes from a destination of this bucket.
     fn unreached(&self, relation: usize, bucket: &Bucket, state: &State) -> f64 {
         let of = &self.graph.relations[relation];
-        if !of.symmetric {
-            return state.unreached[of.destination];
+        let returned = unreturned(of, state.used[relation], bucket);
+        let all = state.unreturned[relation];
+        if all > 0.0 {
+            return (state.unreached[of.destination] * returned / all).min(1.0);
         }
-        // Edges of this relation are as many out as in, those of others independent.
-        let missed_by_others = if state.missed[relation] > 0.0 {
-            state.unreached[of.source] / state.missed[relation]
-        } else {
-            let others = self.graph.relations.iter().zip(&state.missed).enumerate();
-            let from = others.filter(|(at, (other, _))| *at != relation && other.source == of.source);
-            from.map(|(_, (_, missed))| missed).product()
-        };
-        missed_by_others * missed(state.used[relation], bucket.degree)
-    }
-
-    /// Share of the nodes of a bucket among sources of edges, against that among all nodes.
-    fn drawn(&self, relation: usize, bucket: &Bucket) -> f64 {
-        let of = &self.graph.relations[relation];
-        let Some(isolated) = self.graph.isolated.filter(|_| !of.symmetric) else { return 1.0 };
-        let [into, out] = [of.in_degrees.without(), of.out_degrees.without()];
-        // Of the sources of edges, share that has no edge in.
-        let without = (into - isolated as f64 / bucket.all as f64) / (1.0 - out);
-        if bucket.degree > 0 { (1.0 - without) / (1.0 - into) } else { without / into }
-    }
-
-    fn buckets(&self, relation: usize) -> impl Iterator<Item = Bucket> {
-        let degrees = &self.graph.relations[relation].in_degrees;
-        let all = degrees.nodes();
-        degrees.counts().iter().map(move |&(degree, nodes)| Bucket { degree, nodes, all })
+        // All edges are used: what is missed by the other relations is.
+        let others = self.graph.relations.iter().zip(&state.missed).enumerate();
+        let from = others.filter(|(at, (other, _))| *at != relation && other.source == of.destination);
+        returned * from.map(|(_, (_, missed))| missed).product::<f64>()
     }
 }
 
+/// Share of the nodes of a bucket among sources of edges, against that among all nodes, where edges
+/// have no reverses.
+fn drawn(graph: &Graph, of: &Relation, bucket: &Bucket) -> f64 {
+    let Some(isolated) = graph.isolated.filter(|_| of.reciprocal == 0.0) else { return 1.0 };
+    let [into, out] = [of.in_degrees.without(), of.out_degrees.without()];
+    // Of the sources of edges, share that has no edge in.
+    let without = (into - isolated as f64 / bucket.all as f64) / (1.0 - out);
+    if bucket.degree > 0 { (1.0 - without) / (1.0 - into) } else { without / into }
+}
+
+fn buckets(of: &Relation) -> impl Iterator<Item = Bucket> {
+    let all = of.in_degrees.nodes();
+    of.in_degrees.counts().iter().map(move |&(degree, nodes)| Bucket { degree, nodes, all })
+}
+
 /// Chance that none of `degree` edges was used.
-pub(crate) fn missed(used: f64, degree: u64) -> f64 {
-    if degree == 0 { 1.0 } else { (degree as f64 * (-used).ln_1p()).exp() }
+pub(crate) fn missed(used: f64, degree: f64) -> f64 {
+    if degree == 0.0 { 1.0 } else { (degree * (-used).ln_1p()).exp() }
 }
 
 /// Share of the nodes that mini-batches can reach.
@@ -226,52 +241,68 @@ struct Bucket {
     all: u64,
 }
 
-/// Seeds, drawn from the nodes of their type that have an edge of any relation, in or out.
+impl Bucket {
+    /// Share of the destinations.
+    fn share(&self) -> f64 {
+        self.nodes as f64 / self.all as f64
+    }
+}
+
+/// Seeds, drawn from the nodes of their type that have an edge of any relation: an edge in or out,
+/// or an edge in.
 struct Seeds {
     node_type: usize,
     count: f64,
+    edges_in: bool,
     /// Chance that a node of the type has no edge at all.
     isolated: f64,
-    /// Share of the destinations of each relation that have no edge of it.
-    without: Vec<f64>,
+    /// Chance that a node of the type is none that seeds are drawn from.
+    excluded: f64,
 }
 
 impl Seeds {
     fn new(graph: &Graph, batch: Batch<'_>) -> Self {
         let Batch { seeds, seed_type, .. } = batch;
-        let ends = |relation: &Relation| {
-            let into = if relation.destination == seed_type { relation.in_degrees.without() } else { 1.0 };
-            let from = relation.source == seed_type && !relation.symmetric;
-            into * if from { relation.out_degrees.without() } else { 1.0 }
+        let into = |relation: &Relation| {
+            if relation.destination == seed_type { relation.in_degrees.without() } else { 1.0 }
         };
-        let independent = || graph.relations.iter().map(ends).product();
+        let without_edge = |relation: &Relation| match relation.reciprocal {
+            _ if relation.source != seed_type => into(relation),
+            0.0 => into(relation) * relation.out_degrees.without(),
+            // Where edges in have reverses, nodes without an edge out have none in either.
+            _ => into(relation).min(relation.out_degrees.without()),
+        };
+        let without_in = || graph.relations.iter().map(into).product();
+        let independent = || graph.relations.iter().map(without_edge).product();
         let isolated =
             graph.isolated.map_or_else(independent, |isolated| isolated as f64 / graph.nodes() as f64);
+        let edges_in = graph.training_edges_in;
+        let excluded = if edges_in { without_in() } else { isolated };
         // Where no relation knows the type, any of its nodes can be a seed.
-        let connected = if isolated < 1.0 { 1.0 - isolated } else { 1.0 };
-        let nodes = graph.node_types[seed_type].nodes as f64 * reach(graph) * connected;
-        Self {
-            node_type: seed_type,
-            count: (seeds as f64).min(nodes),
-            isolated,
-            without: graph.relations.iter().map(|relation| relation.in_degrees.without()).collect(),
-        }
+        let drawn_from = if excluded < 1.0 { 1.0 - excluded } else { 1.0 };
+        let nodes = graph.node_types[seed_type].nodes as f64 * reach(graph) * drawn_from;
+        Self { node_type: seed_type, count: (seeds as f64).min(nodes), edges_in, isolated, excluded }
     }
 
     fn of(&self, node_type: usize) -> f64 {
         if node_type == self.node_type { self.count } else { 0.0 }
     }
 
-    /// Share of the seeds that lie in a bucket of destinations.
-    fn share(&self, relation: usize, bucket: &Bucket) -> f64 {
-        let share = bucket.nodes as f64 / bucket.all as f64;
-        self.connected_share(share, bucket.degree, self.without[relation])
+    /// Share of the seeds that lie in a bucket of destinations of a relation.
+    fn share(&self, of: &Relation, bucket: &Bucket) -> f64 {
+        let without = of.in_degrees.without();
+        let left = if bucket.degree > 0 { 1.0 } else { 1.0 - self.excluded / without };
+        bucket.share() * left / (1.0 - self.excluded)
     }
 
-    /// Share among nodes with an edge of those of one degree, from that among all nodes, of which a
-    /// share is `without` such edges.
-    fn connected_share(&self, share: f64, degree: u64, without: f64) -> f64 {
-        let left = if degree > 0 { 1.0 } else { 1.0 - self.isolated / without };
-        share * left / (1.0 - self.isolated)
+    /// Share of the seeds that have this many edges out of a relation, of `nodes` such sources.
+    fn with_out(&self, of: &Relation, degree: u64, nodes: u64) -> f64 {
+        let without = of.out_degrees.without();
+        let left = match (degree, self.edges_in) {
+            (0, _) => 1.0 - self.isolated / without,
+            (_, true) => (1.0 - self.excluded - without + self.isolated) / (1.0 - without),
+            (_, false) => 1.0,
+        };
+        nodes as f64 / of.out_degrees.nodes() as f64 * left / (1.0 - self.excluded)
     }
 }

@@ -53,6 +53,10 @@ pub struct Statistics {
     /// Every edge stands in both directions: the degrees in are those out, node by node.
     #[serde(default, skip_serializing_if = "is_false")]
     pub symmetric: bool,
+    /// Share of the edges of a homogeneous graph whose reverse stands, too: nodes with many edges
+    /// in then have many out. Without it edges in and out of a node are independent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reciprocal: Option<f64>,
     /// Adds the reverse of every edge of a homogeneous graph, as DGL's built-in papers100M has it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub both_ways: bool,
@@ -71,6 +75,9 @@ pub struct Statistics {
     /// Nodes to train on: seeds of the mini-batches of an epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub training_nodes: Option<u64>,
+    /// Each node to train on has an edge in, so that all seeds sample. Otherwise an edge in or out.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub training_edges_in: bool,
     /// Features of a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub features: Option<u64>,
@@ -294,7 +301,8 @@ impl Statistics {
             (Some(written), _) => written.iter().map(|of| of.relation(&places)).collect(),
             (None, Some(estimated)) => relations::estimated(estimated, &node_types),
             (None, None) => {
-                let relation = self.homogeneous().relation(&places);
+                let mut relation = self.homogeneous().relation(&places);
+                relation.reciprocal = self.reciprocal.unwrap_or(relation.reciprocal);
                 vec![if self.both_ways { relation.both_ways(self.isolated) } else { relation }]
             }
         };
@@ -303,6 +311,7 @@ impl Statistics {
             node_types,
             relations,
             training_nodes: self.training_nodes,
+            training_edges_in: self.training_edges_in,
             feature_width: self.features,
             reach: self.reach,
             isolated: self.isolated.filter(|_| self.edges.is_some() && !self.symmetric),
@@ -381,7 +390,7 @@ impl RelationSettings {
             destinations: in_degrees.connected(),
             in_degrees,
             out_degrees,
-            symmetric: self.symmetric,
+            reciprocal: if self.symmetric { 1.0 } else { 0.0 },
         }
     }
 }

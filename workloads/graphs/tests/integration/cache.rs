@@ -43,7 +43,7 @@ fn as_counted() {
     let mut stubs: Vec<u32> = (0..20_000).flat_map(|node| vec![node; degree(&mut dice) as usize]).collect();
     stubs.shuffle(&mut dice);
     let pairs: Vec<(u32, u32)> = stubs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-    let edges = Edges::both_ways(20_000, &pairs);
+    let edges = Edges::new(20_000, &[], &pairs);
     let mut training = edges.connected();
     training.shuffle(&mut dice);
     training.truncate(2_000);

@@ -149,7 +149,7 @@ proptest! {
         prop_assume!(pairs.iter().any(|(a, b)| a != b));
         let text: String = pairs.iter().map(|(source, destination)| format!("{source} {destination}\n")).collect();
         let nodes = pairs.iter().map(|(a, b)| a.max(b) + 1).max().unwrap();
-        let plain = graphs::edges::Edges::new(nodes, &pairs).graph();
+        let plain = graphs::edges::Edges::new(nodes, &pairs, &[]).graph();
         let found = graph(text.as_bytes());
         let mut sorted = pairs.clone();
         sorted.sort_unstable();

@@ -8,21 +8,37 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+/// Reverses of the edges of a random graph.
+#[derive(Clone, Copy, Debug)]
+enum Reverses {
+    None,
+    /// Of half the edges in of each node.
+    Half,
+    All,
+}
+
 /// A random graph: stubs in and out of each node, joined at random.
-fn random(degrees: &[(u32, u32)], symmetric: bool, random: &mut ChaCha8Rng) -> Edges {
+fn random(degrees: &[(u32, u32)], reverses: Reverses, random: &mut ChaCha8Rng) -> Edges {
     let nodes = degrees.len() as u32;
-    let stubs = |of: fn(&(u32, u32)) -> u32| -> Vec<u32> {
-        degrees.iter().zip(0..).flat_map(|(pair, node)| vec![node; of(pair) as usize]).collect()
+    let mut stubs = |of: fn(&(u32, u32)) -> u32| -> Vec<u32> {
+        let of_node = |(pair, node): (_, u32)| vec![node; of(pair) as usize];
+        let mut stubs: Vec<u32> = degrees.iter().zip(0..).flat_map(of_node).collect();
+        stubs.shuffle(random);
+        stubs
     };
-    let mut into = stubs(|pair| pair.0);
-    into.shuffle(random);
-    if symmetric {
-        let pairs: Vec<_> = into.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-        return Edges::both_ways(nodes, &pairs);
+    let in_pairs = |stubs: Vec<u32>| -> Vec<(u32, u32)> {
+        stubs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
+    };
+    let one_way =
+        |out: Vec<u32>, into: Vec<u32>| -> Vec<(u32, u32)> { out.into_iter().cycle().zip(into).collect() };
+    let into = |pair: &(u32, u32)| pair.0;
+    match reverses {
+        Reverses::None => Edges::new(nodes, &one_way(stubs(|pair| pair.1), stubs(into)), &[]),
+        Reverses::Half => {
+            Edges::new(nodes, &one_way(stubs(|pair| pair.1), stubs(into)), &in_pairs(stubs(into)))
+        }
+        Reverses::All => Edges::new(nodes, &[], &in_pairs(stubs(into))),
     }
-    let out = stubs(|pair| pair.1);
-    let pairs: Vec<_> = out.into_iter().zip(into).collect();
-    Edges::new(nodes, &pairs)
 }
 
 proptest! {
@@ -31,8 +47,9 @@ proptest! {
     /// Mean of draws, within three standard errors and what correlations of a finite graph add.
     #[test]
     fn as_drawn(
-        seed in 0_u64..1000, symmetric: bool, tail in 1.3_f64..3.0,
+        seed in 0_u64..1000, tail in 1.3_f64..3.0,
         fan_out in prop::collection::vec(1_u64..12, 1..4), share in 20_usize..200,
+        reverses in prop::sample::select(vec![Reverses::None, Reverses::Half, Reverses::All]),
     ) {
         const DRAWS: usize = 40;
         let mut dice = ChaCha8Rng::seed_from_u64(seed);
@@ -40,7 +57,7 @@ proptest! {
             (dice.random::<f64>().powf(-1.0 / tail).mul_add(2.0, -2.0)).min(300.0) as u32
         };
         let degrees: Vec<(u32, u32)> = (0..6000).map(|_| (pareto(&mut dice), pareto(&mut dice))).collect();
-        let edges = random(&degrees, symmetric, &mut dice);
+        let edges = random(&degrees, reverses, &mut dice);
         let (graph, mut nodes) = (edges.graph(), edges.connected());
         let seeds = nodes.len() / share;
         let batch = Batch { seeds: seeds as u64, seed_type: 0, fan_out: &fan_out };
@@ -59,7 +76,7 @@ proptest! {
                 let mean = drawn.iter().sum::<f64>() / DRAWS as f64;
                 let variance = drawn.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (DRAWS - 1) as f64;
                 prop_assert!((found - mean).abs() <= 3.0 * variance.sqrt().max(1.0),
-                    "{name} of hop {hop}: {found} for {mean} +- {}, {batch:?} {symmetric}", variance.sqrt());
+                    "{name} of hop {hop}: {found} for {mean} +- {}, {batch:?} {reverses:?}", variance.sqrt());
             }
         }
     }

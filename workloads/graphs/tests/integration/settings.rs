@@ -29,6 +29,8 @@ fn faults_have_a_setting_and_a_remedy() {
             "must be from the mean degree, 10,",
         ),
         ("nodes: 5\nedges: 5\nsymmetric: true\nboth_ways: true\n", "adds what `symmetric` says"),
+        ("nodes: 5\nedges: 5\nreciprocal: 36\n", "must be a share from 0 to 1, not 36"),
+        ("nodes: 5\nedges: 5\nreciprocal: 1\nboth_ways: true\n", "says how many edges have a reverse"),
         ("nodes: 5\nedges: 5\nisolated: 3\n", "`isolated` must be from 0 to 0"),
         ("nodes: 5\nedges: 5\nreach: 2\n", "`reach` must be a share"),
         ("nodes: 5\nedges: 5\ntraining_nodes: 9\n", "write `training_nodes: 5`"),
