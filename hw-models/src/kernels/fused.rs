@@ -149,7 +149,7 @@ impl KernelModel {
         multiplying.max(bytes as f64 / self.facts.hbm_bytes_per_s)
     }
 
-    /// The members of a tile, of so many elements in all.
+    /// Members of a tile, with the number of its elements in all.
     pub(super) fn of_tile(
         &self,
         attached: &Attached,
@@ -231,7 +231,8 @@ impl Fused {
     /// Bytes that it reads and writes, each once.
     pub fn bytes(&self) -> u64 {
         let Self { anchor, attached, second } = self;
-        // The second one finds its operand where the first has left it, and the first leaves it there.
+        // The second one finds its operand where the first has left it, and the first leaves it
+        // there.
         let more = second.map_or(0, |Second { anchor, .. }| {
             anchor.bytes().saturating_sub(anchor.operand_bytes()).saturating_sub(anchor.output_bytes())
         });

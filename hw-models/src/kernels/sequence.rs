@@ -13,9 +13,9 @@
 //! ```
 //!
 //! Patches overlap by their halo, which is made again in each of them: with 8 x 8 places and a
-//! filter of 3 x 3, 10 x 10 / (8 x 8) - 1 = 56 % of the first convolution. Parts of products do not.
-//! Of the rows of a product all columns are there, so that a softmax between two is a member as
-//! any other.
+//! filter of 3 x 3, 10 x 10 / (8 x 8) - 1 = 56 % of the first convolution. Parts of products do
+//! not. Of the rows of a product all columns are there, so that a softmax between two is a member
+//! as any other.
 
 use super::fused::{Held, TileLaw};
 use super::rows::Blocks;

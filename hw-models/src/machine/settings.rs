@@ -13,7 +13,7 @@ use crate::settings::{Bytes, Count, Rate, Share};
 
 use super::described::{Choice, DriveSettings, GpuSettings, LinkSettings};
 
-/// What a model is trained on.
+/// Machine that a model is trained on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Machine")]
@@ -255,7 +255,7 @@ pub struct SocketMemory {
     pub socket: String,
     /// Its size.
     pub memory: Bytes,
-    /// What streaming reaches, reads and writes together.
+    /// Rate of streaming, reads and writes together.
     pub rate: Rate,
 }
 
@@ -293,9 +293,9 @@ pub struct Degrade {
     /// between two slow parts has the rate of its slower end.
     #[schemars(extend("examples" = ["node[0].gpu[0]"]))]
     pub part: Option<String>,
-    /// What is left of the rate.
+    /// Share of the rate that is left.
     pub rate: Option<Share>,
-    /// What is left of the clock of a GPU.
+    /// Share of a GPU's clock that is left.
     pub clock: Option<Share>,
 }
 

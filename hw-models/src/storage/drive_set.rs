@@ -50,7 +50,7 @@ impl JsonSchema for DriveSet {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let count = generator.subschema_for::<DriveCount>();
         json_schema!({
-            "description": "The first so many drives of each node, or a list of their names.",
+            "description": "Number of drives of each node, from the first on, or a list of names.",
             "anyOf": [count, { "type": "array", "items": { "type": "string" }, "minItems": 1 }],
             "examples": [4, ["ssd[0]", "ssd[1]"]],
         })

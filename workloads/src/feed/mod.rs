@@ -12,7 +12,7 @@ pub use settings::{
     Access, Cache, CachePolicy, FeatureType, Features, Home, IdType, Process, RowsOnDrives, Sampling,
     SamplingPlace,
 };
-pub use way::{Around, Batch, Kept};
+pub use way::{Around, Batch, BatchHop, Kept};
 
 /// How a batch comes to the GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

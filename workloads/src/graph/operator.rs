@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::iter;
 
+use hw_models::allocator;
 pub use hw_models::kernels::{
     Attached, Attention, Convolution, ConvolutionAlgorithm, ConvolutionPass, Dtype, Fused, FusedAnchor, Gemm,
     GroupedGemm, Layout, Pass, Second, Segments, Stream, StreamClass, Traversal, Walk,
@@ -52,6 +53,9 @@ pub struct Operator<Read = TensorId, Written = TensorId> {
     pub members: u32,
     /// Operators before it that change shapes alone, which a host issues and a compiler leaves out.
     pub views: u32,
+    /// Segments of device memory that its library takes from the driver itself, and gives back when
+    /// the host has waited for it.
+    pub driver: allocator::Segments,
 }
 
 /// Words for people.
@@ -129,7 +133,22 @@ impl Operator {
         let name = Label::Borrowed(name);
         let (workspace, module) = (0, None);
         let (math, choice, awaited, members, views) = (None, None, false, 1, 0);
-        Self { name, phase, work, math, reads, writes, workspace, module, choice, awaited, members, views }
+        let driver = allocator::Segments::default();
+        Self {
+            name,
+            phase,
+            work,
+            math,
+            reads,
+            writes,
+            workspace,
+            module,
+            choice,
+            awaited,
+            members,
+            views,
+            driver,
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hw_models::allocator::Segments;
+
 use crate::graph::Phase;
 use crate::graph::block::Block;
 use crate::graph::operator::{
@@ -67,6 +69,7 @@ impl Draft {
             awaited: false,
             members: 1,
             views: 0,
+            driver: Segments::default(),
         };
         self.operators.push(operator);
         let last = self.operators.len() - 1;
@@ -273,6 +276,7 @@ impl Tensors {
                 awaited,
                 members,
                 views,
+                driver,
             } = op;
             let reads = reads.into_iter().map(|name| self.latest(name)).collect();
             let fill = |(name, bytes): (Name, u64)| {
@@ -294,6 +298,7 @@ impl Tensors {
                 awaited,
                 members,
                 views,
+                driver,
             }
         };
         list.into_iter().map(resolved).collect()

@@ -53,10 +53,19 @@ pub(super) fn issue(
                 eager(op, times, hardware, deployment)
             };
             let ops = (0u32..).map(OpId).zip(laid.graph.ops());
-            let awaited = ops.filter(|&(_, op)| laid.graph.work_of(op).awaited);
+            let awaited = ops.clone().filter(|&(_, op)| laid.graph.work_of(op).awaited);
             // What follows a wait is issued when the host knows of its end.
             let waited = awaited.map(|(OpId(op), _)| (OpId(op + 1), host.synchronise.time()));
             let mut waited: BTreeMap<OpId, Time> = waited.collect();
+            for (OpId(op), at) in ops {
+                let taken = laid.graph.work_of(at).driver;
+                for (op, call) in [(op, &host.allocation), (op + 1, &host.release)] {
+                    if taken.count > 0 {
+                        let waited = waited.entry(OpId(op)).or_default();
+                        *waited = waited.saturating_add(call.time(taken));
+                    }
+                }
+            }
             for (&op, &time) in &deployment.driver {
                 let waits = deployment.pipelining.drained.contains(&op);
                 let waits = if waits { host.synchronise.time() } else { Time::ZERO };

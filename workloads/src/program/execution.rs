@@ -61,7 +61,7 @@ pub enum Mode {
     Compiled,
     /// Regions between breaks, each launched as one graph.
     CompiledGraphs,
-    /// A graph of all traces, which a thread executes while Python runs beside it.
+    /// A graph of all traces, which a thread executes while Python runs on.
     CoExecution,
 }
 

@@ -15,7 +15,7 @@ use serde::ser::{Serialize, Serializer};
 /// A program over the operators of a model: what settings say beside that model.
 #[derive(Clone, Copy, Debug)]
 pub struct Program<'a> {
-    /// Operators that `run` may name beside those of the model.
+    /// Operators that `run` may name, in addition to those of the model.
     pub fragments: &'a IndexMap<String, Fragment>,
     /// Where batches come from; if not given they are in the memory of the GPU.
     pub loader: Option<&'a BatchLoader>,

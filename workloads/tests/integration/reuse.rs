@@ -135,6 +135,7 @@ fn touch(reads: &[u32], writes: &[u32], nameless: u64) -> Operator {
         members: 1,
         math: None,
         views: 0,
+        driver: Default::default(),
         module: None,
         choice: None,
     }

@@ -1,23 +1,20 @@
 //! The way of batches that settings describe: lanes, their work, and what memories hold.
 
+mod draws;
 mod drives;
 mod gpus;
 mod hosts;
 
-use crate::graph::operator::{
-    Afar, Dtype, Medium, Order, Role, RowReads, RowWork, Sockets, TierCopy, Traversal, Walk, Work,
-};
+use crate::graph::operator::{Dtype, Medium, Role, RowReads, RowWork, TierCopy, Traversal, Walk, Work};
 
 use super::settings::{Features, Home, Process, Sampling, SamplingPlace};
 use super::{FeedLane, FeedPart, FeedPlan, Freed};
 
 /// A mini-batch in numbers, each the mean of an epoch.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
-    /// Edges that are drawn.
-    pub edges: u64,
-    /// Nodes whose neighbours are drawn.
-    pub drawn_for: u64,
+    /// Draws of neighbours, from the seeds outward.
+    pub hops: Vec<BatchHop>,
     /// Different nodes, whose rows are read.
     pub rows: u64,
     /// Rows of all nodes.
@@ -33,6 +30,24 @@ pub struct Batch {
     /// Rows that a cache on the host keeps before drives, and the share that it has and the GPU has
     /// not.
     pub on_host: Kept,
+}
+
+/// Draws of neighbours of the nodes that were reached before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchHop {
+    /// Nodes whose neighbours are drawn.
+    pub destinations: u64,
+    /// Different nodes after it, destinations included.
+    pub sources: u64,
+    /// Edges that are drawn.
+    pub edges: u64,
+}
+
+impl Batch {
+    /// Edges of all hops.
+    pub fn edges(&self) -> u64 {
+        self.hops.iter().map(|hop| hop.edges).sum()
+    }
 }
 
 /// Rows that a cache keeps.
@@ -80,7 +95,7 @@ impl FeedPlan {
         plan.on_gpu = batch.on_gpu.rows * batch.row_bytes;
         plan.on_gpu += (u64::from(buffers) - 1) * batch.rows * batch.row_bytes;
         if sampling.place == SamplingPlace::Gpu {
-            plan.on_gpu += batch.graph_edges * EDGE + batch.table_rows * EDGE;
+            plan.on_gpu += (batch.graph_edges + batch.table_rows) * sampling.ids.bytes();
         }
         let rows = Rows { features, batch, around, missed, buffers };
         match features.home {
@@ -100,7 +115,7 @@ impl FeedPlan {
 
 /// Copies drawn edges, both ends of each, and the numbers of the rows to the GPU.
 fn copied(sampling: &Sampling, batch: &Batch) -> Task {
-    let bytes = (2 * batch.edges + batch.rows) * sampling.ids.bytes();
+    let bytes = (2 * batch.edges() + batch.rows) * sampling.ids.bytes();
     let copy = TierCopy { from: Medium::HOST, to: Medium::HBM, bytes, role: Role::Input };
     ("copy drawn edges", Work::Transfer(copy))
 }
@@ -111,38 +126,18 @@ const EDGE: u64 = 8;
 /// Draws neighbours.
 fn sample(sampling: &Sampling, features: &Features, batch: &Batch) -> FeedLane<Task> {
     let workers = sampling.workers.get() as u32;
-    let (work, ahead) = match sampling.place {
+    let (tasks, ahead) = match sampling.place {
         SamplingPlace::Host => {
-            let draw = RowWork::Sample { edges: batch.edges, threads: workers.max(1) };
+            let draw = RowWork::Sample { edges: batch.edges(), threads: workers.max(1) };
             (vec![("draw neighbours", Work::Rows(draw))], workers)
         }
-        SamplingPlace::Gpu => (vec![("draw neighbours", Work::Traversal(drawn(batch)))], 0),
-        SamplingPlace::GpuPinned => {
-            let lists = RowReads {
-                rows: batch.drawn_for,
-                table_rows: batch.table_rows,
-                row_bytes: EDGE * batch.edges.div_ceil(batch.drawn_for.max(1)).max(1),
-                pitch: EDGE,
-                element_bytes: EDGE,
-                offset: 0,
-                order: Order::Random,
-                aligned: false,
-            };
-            let from = Afar::Host(Sockets::Each);
-            let read = RowWork::Read { rows: lists, from, multiprocessors: u32::MAX };
-            (vec![("draw neighbours", Work::Rows(read))], 0)
-        }
+        place => (draws::tasks(batch, sampling.ids.bytes(), place), 0),
     };
     // Another process reads rows while this one draws for the next batch, or draws them as well.
     let is_beside = matches!(features.process, Process::Mps(_)) || features.prefetched() > 0;
     let ahead = if is_beside { ahead.max(1) } else { ahead };
     let (buffers, freed) = if ahead > 0 { (2 * ahead, Freed::Taken) } else { (1, Freed::Trained) };
-    FeedLane { part: FeedPart::Sample, tasks: work, buffers, freed }
-}
-
-/// A kernel that reads lists of neighbours in the memory of the GPU and writes those it draws.
-fn drawn(batch: &Batch) -> Traversal {
-    indexed((batch.edges, EDGE), batch.drawn_for * 2 * EDGE, batch.edges * 2 * EDGE)
+    FeedLane { part: FeedPart::Sample, tasks, buffers, freed }
 }
 
 /// A kernel that reads different rows by index, and other bytes in order.

@@ -33,7 +33,7 @@ pub struct LayeredExecution {
     pub cudnn: bool,
 }
 
-/// What updates parameters.
+/// Rule that updates parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "UpdateRule")]

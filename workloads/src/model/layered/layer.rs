@@ -20,7 +20,7 @@ pub struct LayerList {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DecoderList {
-    /// Tokens of a sample; as many as go into the encoder when absent.
+    /// Tokens of a sample; those of the encoder when absent.
     pub tokens: Option<u32>,
     /// Layers, one after the other, of which an `embedding` comes first.
     #[schemars(extend("examples" = [[{ "embedding": { "vocabulary": 100, "width": 64 } }, "cross_entropy"]]))]
@@ -123,9 +123,9 @@ pub enum Layer {
     Experts(Experts),
     /// Channels are weighted by what a small network makes of their means.
     SqueezeExcite(SqueezeExcite),
-    /// What the body makes of the input is added to it.
+    /// Residual connection: the result of the body is added to its input.
     Residual(Residual),
-    /// What branches make of the same input, with their channels side by side.
+    /// Branches of one input, whose channels are concatenated.
     Concat(Concat),
     /// Layers several times, each time with parameters of their own.
     Repeat(Repeat),
@@ -155,7 +155,7 @@ pub struct Convolution {
     /// Groups of channels, each with filters over its own.
     #[serde(default = "one")]
     pub groups: u32,
-    /// Whether a parameter is added to every channel.
+    /// True if a parameter is added to every channel.
     #[serde(default = "yes")]
     pub bias: bool,
     /// Whether filters are made of a direction and, for each of their elements, a length (Salimans and Kingma, 2016).
@@ -176,7 +176,7 @@ pub struct Depthwise {
     /// Zeros on each side.
     #[serde(default)]
     pub padding: u32,
-    /// Whether a parameter is added to every channel.
+    /// True if a parameter is added to every channel.
     #[serde(default = "yes")]
     pub bias: bool,
 }
@@ -211,10 +211,10 @@ pub struct Linear {
     /// Width of the output.
     #[schemars(extend("examples" = [1000]))]
     pub outputs: u32,
-    /// Whether a parameter is added to every column.
+    /// True if a parameter is added to every column.
     #[serde(default = "yes")]
     pub bias: bool,
-    /// Whether the matrix is the table of an embedding, whose parameters it shares.
+    /// Shares the parameters of an embedding, whose table the matrix is.
     #[serde(default)]
     pub tied: bool,
 }
@@ -241,7 +241,7 @@ pub struct Embedding {
     /// Width of a row.
     #[schemars(extend("examples" = [768]))]
     pub width: u32,
-    /// Whether it is the table of an embedding before it, whose parameters it shares.
+    /// Shares the parameters of the embedding before it.
     #[serde(default)]
     pub tied: bool,
 }
@@ -264,10 +264,10 @@ pub struct Attention {
     /// Queries, keys and values are one product.
     #[serde(default = "yes")]
     pub packed: bool,
-    /// Whether projections have a bias.
+    /// True if projections have a bias.
     #[serde(default = "yes")]
     pub bias: bool,
-    /// Whether weights are dropped.
+    /// Dropout of the attention weights.
     #[serde(default = "yes")]
     pub dropout: bool,
     /// How distances enter the scores.
@@ -296,13 +296,13 @@ pub struct Mlp {
     /// Between the products.
     #[serde(default)]
     pub activation: Activation,
-    /// Whether another product of the input is multiplied with that of the activation.
+    /// Gated MLP: a second product of the input is multiplied with the activation.
     #[serde(default)]
     pub gated: bool,
-    /// Whether the products have a bias.
+    /// True if the products have a bias.
     #[serde(default = "yes")]
     pub bias: bool,
-    /// Whether elements are dropped after the activation.
+    /// Dropout after the activation.
     #[serde(default = "yes")]
     pub dropout: bool,
 }
@@ -326,16 +326,16 @@ pub struct Experts {
     /// Between the products.
     #[serde(default)]
     pub activation: Activation,
-    /// Whether another product of the input is multiplied with that of the activation.
+    /// Gated MLP: a second product of the input is multiplied with the activation.
     #[serde(default)]
     pub gated: bool,
-    /// Whether the products have a bias.
+    /// True if the products have a bias.
     #[serde(default = "yes")]
     pub bias: bool,
-    /// Whether elements are dropped after the activation.
+    /// Dropout after the activation.
     #[serde(default = "yes")]
     pub dropout: bool,
-    /// Whether what the router reads is multiplied with noise in training.
+    /// Noise on the input of the router in training.
     #[serde(default)]
     pub jitter: bool,
 }
@@ -385,7 +385,7 @@ pub struct SqueezeExcite {
 pub struct Residual {
     /// From the input to what is added.
     pub body: Vec<Layer>,
-    /// From the input to what it is added to; nothing when absent.
+    /// Layers on the shortcut; none when absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shortcut: Vec<Layer>,
 }
@@ -405,7 +405,7 @@ pub struct Repeat {
     /// How often.
     #[schemars(extend("examples" = [3]))]
     pub count: u32,
-    /// What.
+    /// Layers that are repeated.
     pub layers: Vec<Layer>,
 }
 

@@ -126,11 +126,14 @@ fn sage(LayerShape { inputs, outputs, is_last, .. }: LayerShape) -> NetworkLayer
     ended(layer, both, outputs, is_last)
 }
 
-/// ReLU and dropout between layers.
+/// Bias, ReLU and dropout between layers.
 fn ended(mut layer: NetworkLayer, last: ValueId, width: u64, is_last: bool) -> NetworkLayer {
-    layer.output = last;
+    let bias = layer.weight("bias", By::Nothing, [1, 1, width]);
+    let biased =
+        layer.value("biased", Space::Destinations, width, Made::Map(vec![last], Function::Bias(bias)));
+    layer.output = biased;
     if !is_last {
-        let relu = layer.value("relu", Space::Destinations, width, Made::Map(vec![last], Function::Relu));
+        let relu = layer.value("relu", Space::Destinations, width, Made::Map(vec![biased], Function::Relu));
         layer.output =
             layer.value("dropout", Space::Destinations, width, Made::Map(vec![relu], Function::Dropout));
     }

@@ -123,6 +123,8 @@ pub enum Function {
     Gate(WeightId),
     /// Normalisation of a row, times and plus a parameter of its type.
     Norm(WeightId),
+    /// Sum with a parameter.
+    Bias(WeightId),
 }
 
 /// A weight.
@@ -198,7 +200,8 @@ impl Made {
     /// The weight that it reads.
     pub const fn weight(&self) -> Option<WeightId> {
         match self {
-            &Self::Linear(_, weight) | &Self::Map(_, Function::Gate(weight) | Function::Norm(weight)) => {
+            &Self::Linear(_, weight)
+            | &Self::Map(_, Function::Gate(weight) | Function::Norm(weight) | Function::Bias(weight)) => {
                 Some(weight)
             }
             _ => None,

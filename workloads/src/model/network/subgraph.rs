@@ -14,6 +14,8 @@ pub struct Subgraph {
     pub destinations: Vec<u64>,
     /// Types of edges.
     pub relations: Vec<RelationCounts>,
+    /// Bytes of the number of a node where it was sampled. `None`: it is all of a graph.
+    pub ids: Option<u64>,
 }
 
 /// Edges of a type.
@@ -57,17 +59,18 @@ impl Subgraph {
             sources: nodes.clone(),
             destinations: nodes,
             relations: graph.relations.iter().map(counts).collect(),
+            ids: None,
         }
     }
 
     /// The part of each layer of a mini-batch, that of the first layer first: its hop is the last
-    /// one.
-    pub fn sampled(graph: &Graph, hops: &[Hop], fan_out: &[u64]) -> Vec<Self> {
+    /// one. Numbers of nodes have `ids` bytes.
+    pub fn sampled(graph: &Graph, hops: &[Hop], fan_out: &[u64], ids: u64) -> Vec<Self> {
         let outwards = hops.iter().zip(fan_out).rev();
-        outwards.map(|(hop, &fan_out)| Self::of_hop(graph, hop, fan_out)).collect()
+        outwards.map(|(hop, &fan_out)| Self::of_hop(graph, hop, fan_out, ids)).collect()
     }
 
-    fn of_hop(graph: &Graph, hop: &Hop, fan_out: u64) -> Self {
+    fn of_hop(graph: &Graph, hop: &Hop, fan_out: u64, ids: u64) -> Self {
         let whole = |nodes: &[f64]| nodes.iter().map(|nodes| nodes.round() as u64).collect::<Vec<_>>();
         let (sources, destinations) = (whole(&hop.sources), whole(&hop.destinations));
         let counts = |(relation, edges): (&Relation, &f64)| {
@@ -89,12 +92,12 @@ impl Subgraph {
             }
         };
         let relations = graph.relations.iter().zip(&hop.edges).map(counts).collect();
-        Self { sources, destinations, relations }
+        Self { sources, destinations, relations, ids: Some(ids) }
     }
 
     /// Nodes by type, without edges.
     pub fn of_nodes(nodes: &[u64]) -> Self {
-        Self { sources: nodes.to_vec(), destinations: nodes.to_vec(), relations: Vec::new() }
+        Self { sources: nodes.to_vec(), destinations: nodes.to_vec(), relations: Vec::new(), ids: None }
     }
 
     /// Edges of all types.
@@ -190,7 +193,7 @@ impl Subgraph {
         let mut destinations = vec![0; types];
         sources[0] = self.sources[source];
         destinations[types - 1] = self.destinations[destination];
-        Self { sources, destinations, relations: vec![of] }
+        Self { sources, destinations, relations: vec![of], ids: self.ids }
     }
 }
 

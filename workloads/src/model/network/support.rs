@@ -25,8 +25,9 @@ const ALL: &[NetworkKind] = &[Gcn, Sage, Gat, Rgcn, Rgat, Hgt];
 const RELATIONAL: &[NetworkKind] = &[Rgcn, Rgat, Hgt];
 
 /// Every system with what it runs.
-pub const SUPPORT: [Support; 9] = [
+pub const SUPPORT: [Support; 10] = [
     of("dgl", ALL, ALL, "DGL: `GraphConv`, `SAGEConv`, `GATConv`, `RelGraphConv`, `HGTConv`, `TypedLinear`"),
+    of("dgl-0.8", &[Gcn, Sage, Gat], &[Gcn, Sage, Gat], "DGL 0.7: `GraphConv`, `SAGEConv`, `GATConv`"),
     of("dgl-hetero", RELATIONAL, RELATIONAL, "DGL: `HeteroGraphConv`, `examples/pytorch/hgt`"),
     of(
         "pyg",

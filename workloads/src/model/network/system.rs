@@ -16,6 +16,10 @@ pub enum System {
     /// edges in the order of types, and multiplied type by type.
     #[default]
     Dgl,
+    /// Deep Graph Library up to release 0.8: as `dgl`, but what it sorts and counts of sampled
+    /// blocks is in memory from the driver, whose return waits for the GPU.
+    #[serde(rename = "dgl-0.8")]
+    Dgl08,
     /// Deep Graph Library on a graph for each type of edges (`HeteroGraphConv`): all of a layer
     /// once for each type, and sums over types.
     DglHetero,
@@ -89,11 +93,23 @@ pub(super) enum EdgeKernels {
     FusedInOrder,
 }
 
+/// Formats in which kernels find the edges of a sampled block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Formats {
+    /// As the sampler leaves them.
+    AsGiven,
+    /// Sorted by the end that kernels sum at, in memory of the framework.
+    Converted,
+    /// The same in memory of the driver.
+    ConvertedByDriver,
+}
+
 /// How a system makes kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rules {
     pub(super) typed: Typed,
     pub(super) edges: EdgeKernels,
+    pub(super) formats: Formats,
     /// A layer runs once for each type of edges, functions of nodes once for each of nodes.
     pub(super) by_relation: bool,
     /// Values that depend on a node and the type of its edges are there for all nodes of the type at
@@ -118,6 +134,7 @@ impl System {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Dgl => "dgl",
+            Self::Dgl08 => "dgl-0.8",
             Self::DglHetero => "dgl-hetero",
             Self::Pyg => "pyg",
             Self::PygBmm => "pyg-bmm",
@@ -136,12 +153,15 @@ impl System {
     /// (`src/optimizer/fusion.cpp`, `src/ops`), the optimizer and executor of HGL's artifact, which
     /// leave products as they are: its bundles are pairs of products of the same rows.
     pub(super) fn rules(self) -> Rules {
-        let of = |typed, edges| Rules { typed, edges, by_relation: false, at_nodes: false };
+        let of = |typed, edges| {
+            let formats = Formats::AsGiven;
+            Rules { typed, edges, formats, by_relation: false, at_nodes: false }
+        };
+        let dgl = Rules { formats: Formats::Converted, ..of(Typed::Copied, EdgeKernels::Templates) };
         match self {
-            Self::Dgl => of(Typed::Copied, EdgeKernels::Templates),
-            Self::DglHetero => {
-                Rules { by_relation: true, at_nodes: true, ..of(Typed::Copied, EdgeKernels::Templates) }
-            }
+            Self::Dgl => dgl,
+            Self::Dgl08 => Rules { formats: Formats::ConvertedByDriver, ..dgl },
+            Self::DglHetero => Rules { by_relation: true, at_nodes: true, ..dgl },
             Self::Pyg => of(Typed::Slices, EdgeKernels::Scattered),
             Self::PygBmm => of(Typed::CopiedWeights, EdgeKernels::Scattered),
             Self::Pytorch => of(Typed::Joined, EdgeKernels::Scattered),

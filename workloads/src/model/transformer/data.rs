@@ -41,7 +41,7 @@ pub struct Overlap {
     pub gather: Option<Gather>,
 }
 
-/// Gathers of parameters beside passes.
+/// Gathers of parameters that overlap passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "OverlapParameterGather")]

@@ -133,7 +133,7 @@ pub enum AddedTo {
     Any,
 }
 
-/// Whether scale, mask and softmax of materialised attention are one kernel.
+/// One kernel for scale, mask and softmax of materialised attention.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "FusedSoftmax")]

@@ -30,7 +30,7 @@ pub struct TransformerSettings {
     /// Attention heads.
     #[schemars(extend("examples" = [96]))]
     pub heads: Option<Count<1, 16_384>>,
-    /// Heads of keys and values; as many as `heads` when absent.
+    /// Heads of keys and values; equal to `heads` when absent.
     pub kv_heads: Option<Count<1, 16_384>>,
     /// Width of a head; `hidden / heads` when absent.
     pub head_dim: Option<Count<1, 4_096>>,
@@ -42,7 +42,7 @@ pub struct TransformerSettings {
     /// Longest sequence that it is made for.
     #[schemars(extend("examples" = [2048]))]
     pub max_positions: Option<Sequence>,
-    /// Whether the output matrix is the word embedding.
+    /// True if the output matrix is the word embedding.
     pub tied_embedding: Option<bool>,
     /// Normalisation before attention and MLP, and at the end; of encoders after them, and after the embedding.
     pub norm: Option<Norm>,
@@ -52,9 +52,9 @@ pub struct TransformerSettings {
     pub bias: Option<Bias>,
     /// How positions enter.
     pub positions: Option<Positions>,
-    /// Whether there is dropout.
+    /// True for a model with dropout.
     pub dropout: Option<bool>,
-    /// Whether attention and MLP both start from the input of the layer, as in GPT-NeoX.
+    /// True if attention and MLP both start from the input of the layer, as in GPT-NeoX.
     pub parallel_residual: Option<bool>,
     /// Keys that a query of a layer with a window sees, its own among them; all when absent.
     #[schemars(extend("examples" = [4096]))]
@@ -65,21 +65,21 @@ pub struct TransformerSettings {
     /// in Gemma 2, 6 in Gemma 3. All have a window when absent.
     #[schemars(extend("examples" = [6]))]
     pub global_every: Option<Count<1, 4_096>>,
-    /// Whether positions enter layers that see all keys, too; not so in Llama 4.
+    /// True if positions enter layers that see all keys, too; Llama 4 has `false`.
     pub global_positions: Option<bool>,
     /// Norm of each head of queries and keys; none when absent.
     pub query_key_norm: Option<QueryKeyNorm>,
     /// Whether each head has a learned score that takes its part in the softmax and has no value,
     /// as in gpt-oss.
     pub sinks: Option<bool>,
-    /// Whether attention and MLP end with a norm, too, as in Gemma 2 and 3.
+    /// True if attention and MLP end with a norm, too, as in Gemma 2 and 3.
     pub post_norms: Option<bool>,
-    /// Whether the embedding is multiplied by a number, as in Gemma.
+    /// True if the embedding is multiplied by a number, as in Gemma.
     pub scaled_embedding: Option<bool>,
     /// Whether attention scores go through a tanh, as in Gemma 2. Kernels of
     /// `software.attention: flash` and `flash3` take it.
     pub score_cap: Option<bool>,
-    /// Whether logits go through a tanh, as in Gemma 2.
+    /// True if logits go through a tanh, as in Gemma 2.
     pub logit_cap: Option<bool>,
     /// A mixture of experts in place of the MLP; `ffn` is that of the layers before the first with experts.
     pub experts: Option<ExpertSettings>,
@@ -120,13 +120,13 @@ pub struct ExpertSettings {
     /// Most rows of an expert, over the even share: what is more is dropped. None when absent.
     #[schemars(extend("examples" = [1.25]))]
     pub capacity_factor: Option<Share>,
-    /// Whether an expert gets as many rows as `capacity_factor` leaves room for, whoever chooses it.
+    /// Pads the rows of each expert to its capacity (`capacity_factor`).
     pub pad_to_capacity: Option<bool>,
     /// Which experts tokens choose; all alike when absent. The rank whose experts get most decides.
     pub load: Option<Load>,
-    /// Whether a loss keeps experts in balance; when absent, one does.
+    /// Loss that keeps experts in balance; `true` when absent.
     pub balance_loss: Option<bool>,
-    /// Whether a loss keeps the logits of the router small; when absent, none does.
+    /// Loss that keeps the logits of the router small; `false` when absent.
     pub z_loss: Option<bool>,
 }
 

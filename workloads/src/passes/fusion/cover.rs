@@ -11,8 +11,8 @@ use super::groups::EXACT;
 
 /// States that are kept at an operator of lists longer than [`EXACT`].
 const BEAM: usize = 64;
-/// Most pairs of a state and a group that are tried at an operator of shorter ones: a dozen and more
-/// operators that do not depend on each other have as many states as subsets.
+/// Most pairs of a state and a group that are tried at an operator of shorter ones: a dozen and
+/// more operators that do not depend on each other have as many states as subsets.
 const PAIRS_MAX: usize = 1 << 28;
 
 /// A group that can be taken, with its cost; of equal ones the second decides.

@@ -120,7 +120,7 @@ impl<'a> List<'a> {
         count
     }
 
-    /// The most groups that a list of so many operators can have.
+    /// Most groups that a list of this length can have.
     pub(super) fn space_at_most(&self) -> u64 {
         let count = self.operators.len();
         if count <= EXACT { 1 << count } else { count as u64 * FROM_ONE_MAX as u64 }
@@ -323,8 +323,8 @@ impl<'a> List<'a> {
         if taken && self.size(made) == self.size(value) { Ok(()) } else { Err(Refusal::ElsewherePlaced) }
     }
 
-    /// True if a second anchor can find in shared memory what the first one, the first of `members`,
-    /// and those behind it make: nobody else reads that.
+    /// True if a second anchor can find in shared memory what the first one, the first of
+    /// `members`, and those behind it make: nobody else reads that.
     fn admits_second(
         &self,
         second: &FusedAnchor,

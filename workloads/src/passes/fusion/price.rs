@@ -41,8 +41,8 @@ impl<'a> Cost<'a> {
         Self { prices: Some(prices) }
     }
 
-    /// The cost of a group, and what decides between equal ones: infinite if an SM holds no block of
-    /// it.
+    /// The cost of a group, and what decides between equal ones: infinite if an SM holds no block
+    /// of it.
     pub(super) fn of(&self, list: &List<'_>, group: &[usize], rules: &Rules) -> [f64; 2] {
         let merged = list.merged(group, rules.precision);
         match self.prices {

@@ -24,7 +24,7 @@ pub enum RecomputeModule {
     Moe,
     /// Function between the linear layers of experts, whose output is discarded (`moe_act`).
     MoeActivation,
-    /// MLP beside the experts (`shared_experts`).
+    /// MLP that all tokens pass (`shared_experts`).
     SharedExperts,
     /// Norms before attention and MLP, whose outputs are discarded (`layernorm`).
     LayerNorm,

@@ -25,7 +25,7 @@ const KEEPS: &str = "techniques.recompute.keeps";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Recompute {
-    /// What layers of a transformer recompute; `full` when absent.
+    /// Part of a transformer layer that is recomputed; `full` when absent.
     pub mode: Option<Mode>,
     /// `full` ends with the last tensor that the backward pass needs, as PyTorch's checkpoints without
     /// reentrance do from 2.1 on, rather than with the layer, as Megatron-LM's.
@@ -40,7 +40,7 @@ pub struct Recompute {
     // torchtitan's `selective` with a number (`_apply_ac_to_transformer_block`): one counter of the
     // process, `ptd_checkpoint_wrapper._count`, and a layer is wrapped where it is a multiple.
     pub every: Option<Count<1, 4_096>>,
-    /// What the other layers recompute; nothing when absent.
+    /// Part that the other layers recompute; none when absent.
     pub others: Option<Mode>,
     /// Time of the extra forward pass of a profiled pipeline; the stage's forward time when absent.
     pub forward: Option<PerStage<Duration>>,

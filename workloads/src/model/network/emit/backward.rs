@@ -115,15 +115,15 @@ impl Emission<'_> {
 
     fn map_back(&mut self, id: ValueId, of: &[ValueId], function: Function, gradient: Name) {
         let (own, value) = (self.tensor(id), self.layer.get(id));
-        if let Function::Gate(weight) | Function::Norm(weight) = function {
-            self.parameter_back(id, of, weight, gradient);
+        if let Function::Gate(weight) | Function::Norm(weight) | Function::Bias(weight) = function {
+            self.parameter_back(id, weight, gradient);
         }
         for &read in of {
             if !self.tracked[read.0] {
                 continue;
             }
             let here = self.layer.get(read).space == value.space;
-            if here && function == Function::Add {
+            if here && matches!(function, Function::Add | Function::Bias(_)) {
                 self.give(read, gradient);
                 continue;
             }
@@ -146,9 +146,13 @@ impl Emission<'_> {
         }
     }
 
-    /// Gradient of the parameter that a function of nodes has for their types: products with what the
-    /// function was of, summed.
-    pub(super) fn parameter_back(&mut self, id: ValueId, of: &[ValueId], weight: WeightId, gradient: Name) {
+    /// Gradient of the parameter that a function of nodes has: products with what the function was
+    /// of, summed; of a bias the sum alone.
+    pub(super) fn parameter_back(&mut self, id: ValueId, weight: WeightId, gradient: Name) {
+        let of = match &self.layer.get(id).made {
+            Made::Map(of, function) if !matches!(function, Function::Bias(_)) => of.clone(),
+            _ => Vec::new(),
+        };
         let w = self.weight(weight);
         let result = name(self.tensor(id), "weight gradient");
         let size = self.bytes(self.copies(w.by), w.elements());

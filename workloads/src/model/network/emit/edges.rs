@@ -35,7 +35,10 @@ impl Emission<'_> {
         if value.space == Space::Edges && elsewhere {
             return self.over_edges(id, of, to);
         }
-        let reads: Vec<Name> = of.iter().map(|&read| self.tensor(read)).collect();
+        let mut reads: Vec<Name> = of.iter().map(|&read| self.tensor(read)).collect();
+        if function == Function::Mean {
+            reads.extend(self.degrees(value.space.end()));
+        }
         let bytes: u64 = of.iter().map(|&read| self.size(read)).sum();
         let (elementwise, space) = (StreamClass::Elementwise, value.space);
         match function {

@@ -282,7 +282,7 @@ impl Emission<'_> {
                 self.accumulate(weight, name(self.tensor(id), "weight gradient"));
                 self.draft.phase = Phase::BackwardInput;
             }
-            Made::Map(of, _) => self.parameter_back(id, &of, weight, gradient),
+            Made::Map(..) => self.parameter_back(id, weight, gradient),
             _ => {}
         }
     }

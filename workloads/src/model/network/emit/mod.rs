@@ -3,6 +3,7 @@
 
 mod backward;
 mod edges;
+mod formats;
 mod fused;
 mod products;
 mod walk;
@@ -15,7 +16,7 @@ use crate::model::draft::Draft;
 use crate::model::layered::LayeredExecution;
 use crate::model::names::{Name, name};
 
-use super::layer::{By, Made, NetworkLayer, Space, Value, ValueId, WeightId};
+use super::layer::{By, End, Made, NetworkLayer, Space, Value, ValueId, WeightId};
 use super::subgraph::Subgraph;
 use super::system::{EdgeKernels, Rules};
 
@@ -43,6 +44,8 @@ pub(super) struct Emission<'a> {
     /// By value, the tensor of its gradient as far as it is known.
     gradients: BTreeMap<ValueId, Name>,
     sums: u32,
+    /// Ends of edges that a sampled block has them sorted by.
+    formats: BTreeSet<End>,
 }
 
 impl<'a> Emission<'a> {
@@ -77,6 +80,7 @@ impl<'a> Emission<'a> {
             placed: BTreeMap::new(),
             gradients: BTreeMap::new(),
             sums: 0,
+            formats: BTreeSet::new(),
         }
     }
 

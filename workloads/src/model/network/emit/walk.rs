@@ -19,6 +19,8 @@ pub(super) struct Walk<'a> {
     over: Space,
     /// End of edges whose nodes follow each other: their rows are read once, in order.
     ordered_by: Option<End>,
+    /// End whose nodes it sums for, one after the other.
+    sums_at: Option<End>,
     traversal: Traversal,
 }
 
@@ -82,6 +84,7 @@ impl Walk<'_> {
     /// Adds to rows of nodes, all edges of a node in one thread block after the other.
     pub(super) fn gather(&mut self, space: Space, width: u64) {
         self.along(space, operator::Walk::Thread);
+        self.sums_at = Some(space.end());
         self.write(space, width);
     }
 
@@ -133,7 +136,7 @@ impl<'a> Emission<'a> {
             atomics,
             walk: operator::Walk::Block,
         };
-        Walk { graph: self.graph, over, ordered_by: None, traversal }
+        Walk { graph: self.graph, over, ordered_by: None, sums_at: None, traversal }
     }
 
     /// A walk over all edges, of one destination after the other where the kernels of a system take
@@ -163,13 +166,15 @@ impl<'a> Emission<'a> {
         reads: &[Name],
         writes: &[(Name, u64)],
     ) {
+        let reads: Vec<Name> =
+            reads.iter().copied().chain(walk.sums_at.and_then(|end| self.sorted_by(end))).collect();
         let work = Work::Traversal(walk.traversal);
         let views = if self.rules.edges == EdgeKernels::Templates { DLPACK_VIEWS } else { 0 };
         let operator = if zeroed {
-            let reads = self.zeroed(reads, writes);
+            let reads = self.zeroed(&reads, writes);
             self.draft.push(operator, work, &reads, &[])
         } else {
-            self.draft.push(operator, work, reads, writes)
+            self.draft.push(operator, work, &reads, writes)
         };
         operator.views = views;
     }
