@@ -22,8 +22,38 @@ pub struct Naming {
 struct Told {
     path: String,
     name: String,
-    /// Whether its values are told in full, as shorter ones would be the same.
-    in_full: bool,
+    /// Form in which its values are told.
+    form: Form,
+}
+
+/// Form in which values are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// As written, as shorter ones would be the same.
+    InFull,
+    /// In few words.
+    Short,
+    /// Their only keys, behind which all say the same: `rgcn`.
+    Keys,
+}
+
+impl Form {
+    fn of(values: &BTreeSet<&str>) -> Self {
+        let parts: Option<BTreeMap<&str, &str>> = values.iter().map(|value| only_key(value)).collect();
+        let behind = |keys: &BTreeMap<&str, &str>| keys.values().collect::<BTreeSet<_>>().len();
+        if parts.is_some_and(|keys| keys.len() > 1 && keys.len() == values.len() && behind(&keys) == 1) {
+            return Self::Keys;
+        }
+        let words: BTreeSet<Cow<'_, str>> = values.iter().map(|value| said(value)).collect();
+        if words.len() < values.len() { Self::InFull } else { Self::Short }
+    }
+}
+
+/// The key of a map that has no other, and what is behind it.
+fn only_key(written: &str) -> Option<(&str, &str)> {
+    let (key, behind) = written.strip_prefix('{')?.strip_suffix('}')?.split_once(": ")?;
+    let is_one = behind.starts_with('{') && behind.find('}') == Some(behind.len() - 1);
+    is_one.then_some((key.trim(), behind))
 }
 
 impl Naming {
@@ -49,9 +79,7 @@ impl Naming {
         let told = |path: &&str| {
             let values: BTreeSet<&str> =
                 runs.iter().filter_map(|run| run.point.get(*path)).map(String::as_str).collect();
-            let words: BTreeSet<Cow<'_, str>> = values.iter().map(|value| said(value)).collect();
-            let in_full = words.len() < values.len();
-            Told { path: (*path).to_owned(), name: shortest(path, &telling), in_full }
+            Told { path: (*path).to_owned(), name: shortest(path, &telling), form: Form::of(&values) }
         };
         Naming { paths: telling.iter().map(told).collect() }
     }
@@ -63,8 +91,12 @@ impl Naming {
 
     /// What a value at a path is called: `vit-l-16`, as written where that would not tell it from the others.
     pub fn value<'v>(&self, path: &str, written: &'v str) -> Cow<'v, str> {
-        let in_full = self.paths.iter().any(|told| told.path == path && told.in_full);
-        if in_full { Cow::Borrowed(written) } else { said(written) }
+        let form = self.paths.iter().find(|told| told.path == path).map_or(Form::Short, |told| told.form);
+        match (form, only_key(written)) {
+            (Form::InFull, _) => Cow::Borrowed(written),
+            (Form::Keys, Some((key, _))) => Cow::Borrowed(key),
+            (Form::Keys, None) | (Form::Short, _) => said(written),
+        }
     }
 
     /// A point: `stages 8, micro-batches 64`; empty without sweep.
@@ -85,19 +117,39 @@ impl Naming {
 
 /// A path in words, by its last keys: as few as tell of what, and no other of `paths` ends with.
 pub(crate) fn shortest(path: &str, paths: &[&str]) -> String {
-    let keys: Vec<&str> = path.split('.').collect();
-    let ends_alike = |tail: &[&str]| {
-        paths.iter().filter(|other| other.split('.').collect::<Vec<_>>().ends_with(tail)).count() > 1
-    };
+    let keys = told_keys(path);
+    let ends_alike =
+        |tail: &[&str]| paths.iter().filter(|other| told_keys(other).ends_with(tail)).count() > 1;
     // A count alone does not tell of what.
     let tells = |tail: &[&str]| tail != ["count"] && !ends_alike(tail);
     let from = (0..keys.len()).rev().find(|from| tells(&keys[*from..])).unwrap_or_default();
     keys[from..].join(" ").replace('_', "-")
 }
 
+/// Keys of a path; the name of a thing is told by the thing.
+fn told_keys(path: &str) -> Vec<&str> {
+    path.strip_suffix(".name").unwrap_or(path).split('.').collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_that_differ_in_their_key_alone_are_called_by_it() {
+        let written = ["{rgcn: {hidden: 64, inputs: 64}}", "{hgt: {hidden: 64, inputs: 64}}"];
+        let axes = ["machine.node.name", "model.graph.network"];
+        let (runs_of, axes) = runs(&axes, &[&["dgx-2", written[0]], &["dgx-h100", written[1]]]);
+        let naming = Naming::of(&runs_of, &axes);
+        assert_eq!(naming.run(&runs_of[1]), "plain (node dgx-h100)");
+        assert_eq!(naming.paths().next(), Some(("machine.node.name", "node")));
+        let axes = ["model.graph.network"];
+        let (runs_of, axes) = runs(&axes, &[&[written[0]], &[written[1]]]);
+        assert_eq!(Naming::of(&runs_of, &axes).run(&runs_of[0]), "plain (network rgcn)");
+        // What is behind the keys differs here, so that it is told.
+        let (runs_of, axes) = runs(&["a.b"], &[&[written[0]], &["{hgt: {hidden: 32, inputs: 64}}"]]);
+        assert_ne!(Naming::of(&runs_of, &axes).run(&runs_of[1]), "plain (b hgt)");
+    }
 
     fn runs(axes: &[&str], points: &[&[&str]]) -> (Vec<RunSummary>, Vec<String>) {
         let run = |values: &&[&str]| RunSummary {
@@ -140,7 +192,7 @@ mod tests {
         };
         assert_eq!(models(["{layers: {preset: vit}}", "{layers: {preset: bert}}"]), "model vit");
         let alike = models(["{layers: {preset: vit}}", "{transformer: {preset: vit}}"]);
-        assert_eq!(alike, "model {layers: {preset: vit}}");
+        assert_eq!(alike, "model layers");
     }
 
     #[test]

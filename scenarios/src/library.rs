@@ -1,7 +1,7 @@
 //! The scenarios that come with foretrain, embedded so that they run from any directory.
 
 /// Name and text of each, in the order in which they are listed.
-const LIBRARY: [(&str, &str); 63] = [
+const LIBRARY: [(&str, &str); 65] = [
     ("bpipe-gpt3-96b", include_str!("../library/bpipe-gpt3-96b.yaml")),
     ("bpipe-gpt3-96b-flash", include_str!("../library/bpipe-gpt3-96b-flash.yaml")),
     ("bpipe-gpt3-134b", include_str!("../library/bpipe-gpt3-134b.yaml")),
@@ -59,6 +59,8 @@ const LIBRARY: [(&str, &str); 63] = [
     ("gnn-feature-placement", include_str!("../library/gnn-feature-placement.yaml")),
     ("gnn-feature-cache", include_str!("../library/gnn-feature-cache.yaml")),
     ("gnnlab-copies", include_str!("../library/gnnlab-copies.yaml")),
+    ("gnnlab-epochs", include_str!("../library/gnnlab-epochs.yaml")),
+    ("dgl-breakdown", include_str!("../library/dgl-breakdown.yaml")),
     ("gnn-multi-gpu-host", include_str!("../library/gnn-multi-gpu-host.yaml")),
     ("gnn-features-on-drives", include_str!("../library/gnn-features-on-drives.yaml")),
     ("gnn-striped-features", include_str!("../library/gnn-striped-features.yaml")),

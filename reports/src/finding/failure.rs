@@ -6,10 +6,26 @@ use crate::quantity;
 use crate::ranking::Comparison;
 use crate::summary::{Failure, FailureKind, RunSummary};
 
+/// Why a run has no step time, as words tell it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Cause {
+    Of(FailureKind),
+    /// A system lacks what is asked for.
+    Unsupported,
+}
+
+impl Cause {
+    const fn of(failure: &Failure) -> Self {
+        if failure.unsupported { Self::Unsupported } else { Self::Of(failure.kind) }
+    }
+}
+
 /// Why a run has no step time, as a short clause: `does not fit: stage 0 is 4.00 GB short`.
 pub fn verdict(run: &RunSummary) -> String {
-    let Some(failure) = &run.failure else { return failed(FailureKind::OutOfMemory, true).to_owned() };
-    format!("{}: {}", failed(failure.kind, true), reason(failure))
+    let Some(failure) = &run.failure else {
+        return failed(Cause::Of(FailureKind::OutOfMemory), true).to_owned();
+    };
+    format!("{}: {}", failed(Cause::of(failure), true), reason(failure))
 }
 
 /// Reason of a failure: `stage 0 is 4.00 GB short`.
@@ -50,7 +66,7 @@ pub(crate) fn who_holds(failure: &Failure) -> Option<String> {
 pub(crate) fn brief_verdict(run: &RunSummary) -> String {
     match run.failure.as_ref().and_then(|failure| failure.short_bytes) {
         Some(short) => {
-            format!("{}: {} short", failed(FailureKind::OutOfMemory, true), quantity::bytes(short))
+            format!("{}: {} short", failed(Cause::Of(FailureKind::OutOfMemory), true), quantity::bytes(short))
         }
         None => verdict(run),
     }
@@ -58,35 +74,36 @@ pub(crate) fn brief_verdict(run: &RunSummary) -> String {
 
 /// The verdict in a word or two: `no fit`.
 pub(crate) fn failed_briefly(run: &RunSummary) -> &'static str {
-    match run.failure.as_ref().map(|failure| failure.kind).unwrap_or_default() {
-        FailureKind::OutOfMemory => "no fit",
-        FailureKind::Deadlock => "deadlock",
-        FailureKind::Limit => "limit",
-        FailureKind::Infeasible => "impossible",
+    match run.failure.as_ref().map_or(Cause::Of(FailureKind::OutOfMemory), Cause::of) {
+        Cause::Of(FailureKind::OutOfMemory) => "no fit",
+        Cause::Of(FailureKind::Deadlock) => "deadlock",
+        Cause::Of(FailureKind::Limit) => "limit",
+        Cause::Of(FailureKind::Infeasible) => "impossible",
+        Cause::Unsupported => "not supported",
     }
 }
 
 /// `24 of 54 runs do not fit, 3 are impossible`. `None`: all have a step time, or there is one run.
 pub(crate) fn without_result(all: &Comparison<'_>) -> Option<String> {
-    let mut kinds: IndexMap<FailureKind, usize> = IndexMap::new();
+    let mut causes: IndexMap<Cause, usize> = IndexMap::new();
     for failure in all.runs().filter_map(|run| run.failure.as_ref()) {
-        *kinds.entry(failure.kind).or_default() += 1;
+        *causes.entry(Cause::of(failure)).or_default() += 1;
     }
-    kinds.sort_by(|_, a, _, b| b.cmp(a));
+    causes.sort_by(|_, a, _, b| b.cmp(a));
     let runs = all.runs().count();
-    let counted = kinds.iter().enumerate().map(|(place, (kind, count))| {
+    let counted = causes.iter().enumerate().map(|(place, (cause, count))| {
         let of = if place == 0 { format!(" of {runs} runs") } else { String::new() };
-        format!("{count}{of} {}", failed(*kind, *count == 1))
+        format!("{count}{of} {}", failed(*cause, *count == 1))
     });
     let counted = counted.collect::<Vec<_>>().join(", ");
-    (runs > 1 && !kinds.is_empty()).then_some(counted)
+    (runs > 1 && !causes.is_empty()).then_some(counted)
 }
 
 /// Verb for contenders that run nowhere: `does not fit`, over several points `never fits`.
 /// `kind` is `None` if their runs fail for several reasons.
 pub(super) fn fails(kind: Option<FailureKind>, one: bool, everywhere: bool) -> String {
     let verb = match (kind, everywhere) {
-        (Some(kind), false) => return failed(kind, one).to_owned(),
+        (Some(kind), false) => return failed(Cause::Of(kind), one).to_owned(),
         (None, false) => return if one { "gives no result" } else { "give no result" }.to_owned(),
         (None, true) => ["never runs", "never run"],
         (Some(FailureKind::OutOfMemory), true) => ["never fits", "never fit"],
@@ -97,15 +114,17 @@ pub(super) fn fails(kind: Option<FailureKind>, one: bool, everywhere: bool) -> S
     verb[usize::from(!one)].to_owned()
 }
 
-fn failed(kind: FailureKind, one: bool) -> &'static str {
-    match (kind, one) {
-        (FailureKind::OutOfMemory, true) => "does not fit",
-        (FailureKind::OutOfMemory, false) => "do not fit",
-        (FailureKind::Deadlock, true) => "deadlocks",
-        (FailureKind::Deadlock, false) => "deadlock",
-        (FailureKind::Limit, true) => "reached its limit",
-        (FailureKind::Limit, false) => "reached their limits",
-        (FailureKind::Infeasible, true) => "is impossible",
-        (FailureKind::Infeasible, false) => "are impossible",
+fn failed(cause: Cause, one: bool) -> &'static str {
+    match (cause, one) {
+        (Cause::Of(FailureKind::OutOfMemory), true) => "does not fit",
+        (Cause::Of(FailureKind::OutOfMemory), false) => "do not fit",
+        (Cause::Of(FailureKind::Deadlock), true) => "deadlocks",
+        (Cause::Of(FailureKind::Deadlock), false) => "deadlock",
+        (Cause::Of(FailureKind::Limit), true) => "reached its limit",
+        (Cause::Of(FailureKind::Limit), false) => "reached their limits",
+        (Cause::Of(FailureKind::Infeasible), true) => "is impossible",
+        (Cause::Of(FailureKind::Infeasible), false) => "are impossible",
+        (Cause::Unsupported, true) => "is not supported",
+        (Cause::Unsupported, false) => "are not supported",
     }
 }

@@ -119,7 +119,14 @@ struct Bar<'a> {
 fn chart(page: &Page<'_>, run: &RunSummary) -> Markup {
     let (title, bars) = match page.focus.len() {
         0 | 1 => ("Where the step goes".to_owned(), causes(run)),
-        _ => (format!("{}{}", page.speed().title(), page.place), speeds(page)),
+        _ => {
+            let (bars, runs) = (speeds(page), page.focus.len());
+            let some = match bars.len() < runs {
+                true => format!(", the {} fastest of {runs}", bars.len()),
+                false => String::new(),
+            };
+            (format!("{}{}{some}", page.speed().title(), page.place), bars)
+        }
     };
     let most = bars.iter().filter_map(|bar| bar.value).fold(f64::MIN_POSITIVE, f64::max);
     let style = |value: f64, fill: &str| format!("--bar:{:.1}%;--fill:{fill}", value / most * 100.0);
@@ -155,7 +162,16 @@ fn causes(run: &RunSummary) -> Vec<Bar<'_>> {
     seen.map(of).collect()
 }
 
+/// The runs of the point, of many the fastest, in the order of the file.
 fn speeds<'a>(page: &Page<'a>) -> Vec<Bar<'a>> {
+    let slowness = |run: &RunSummary| match page.speed() {
+        Speed::Steps => run.step_time().unwrap_or(f64::INFINITY),
+        speed => speed.value(run).map_or(f64::INFINITY, |value| -value),
+    };
+    let mut order: Vec<usize> = (0..page.focus.len()).collect();
+    order.sort_by(|a, b| slowness(page.focus[*a]).total_cmp(&slowness(page.focus[*b])));
+    order.truncate(BARS_MAX);
+    order.sort_unstable();
     let of = |run: &&'a RunSummary| {
         let speed = page.speed();
         let value = if speed == Speed::Steps { run.step_time() } else { speed.value(run) };
@@ -168,7 +184,7 @@ fn speeds<'a>(page: &Page<'a>) -> Vec<Bar<'a>> {
             text: speed.value(run).map_or_else(why, |value| speed.number(value)),
         }
     };
-    page.focus.iter().map(of).collect()
+    order.into_iter().map(|place| of(&page.focus[place])).collect()
 }
 
 /// How many promises of the file hold; the list of them comes later.

@@ -333,6 +333,9 @@ pub struct Failure {
     pub kind: FailureKind,
     /// In one sentence, without final full stop.
     pub message: String,
+    /// True if a system lacks what is asked for, where settings are impossible.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsupported: bool,
     /// When.
     pub time_s: Option<f64>,
     /// On which stream ("stage 0").

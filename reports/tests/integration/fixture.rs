@@ -351,6 +351,7 @@ fn out_of_memory(way: &Way, needed: u64) -> Failure {
     let fitting = (CAPACITY - WEIGHTS) / way.activation;
     let held = WEIGHTS + fitting * way.activation;
     Failure {
+        unsupported: false,
         unfragmented_bytes: None,
         kind: FailureKind::OutOfMemory,
         message: "stage 0 cannot hold the activations of one more micro-batch".to_owned(),

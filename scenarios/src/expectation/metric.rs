@@ -18,6 +18,10 @@ pub enum Metric {
     EpochTimeS,
     /// Time in which lanes gather and copy the features of an epoch, in seconds.
     FeatureTimeS,
+    /// Time in which neighbours of an epoch are drawn, in seconds.
+    SamplingTimeS,
+    /// Time in which kernels of the network run in an epoch, in seconds.
+    TrainingTimeS,
     /// Samples per second; there if `training.micro_batch` is given.
     SamplesPerS,
     /// Tokens per second of a transformer.
@@ -61,7 +65,11 @@ impl Metric {
     /// What its figures measure.
     pub(crate) fn kind(self) -> FigureKind {
         match self {
-            Self::StepTimeS | Self::EpochTimeS | Self::FeatureTimeS => FigureKind::Seconds,
+            Self::StepTimeS
+            | Self::EpochTimeS
+            | Self::FeatureTimeS
+            | Self::SamplingTimeS
+            | Self::TrainingTimeS => FigureKind::Seconds,
             Self::PeakMemoryBytes
             | Self::PeakActivationBytes
             | Self::PeakAllocatedBytes
@@ -91,6 +99,8 @@ impl Metric {
             Self::StepTimeS => run.step_time(),
             Self::EpochTimeS => run.epoch.as_ref()?.epoch_time_s,
             Self::FeatureTimeS => Some(run.epoch.as_ref()?.parts.features_s),
+            Self::SamplingTimeS => Some(run.epoch.as_ref()?.parts.sampling_s),
+            Self::TrainingTimeS => Some(run.epoch.as_ref()?.parts.training_s),
             Self::SamplesPerS => run.samples_per_s,
             Self::TokensPerS => run.tokens_per_s,
             Self::Mfu => run.mfu,

@@ -88,7 +88,7 @@ pub struct Less {
     pub less: Selector,
     /// The other one.
     pub than: Selector,
-    /// What is compared.
+    /// Figure that is compared.
     pub metric: Metric,
     /// Least and greatest share of the other's that is missing (`[28 %, 40 %]`); any above 0 when absent.
     #[serde(default)]
@@ -104,7 +104,7 @@ pub struct Less {
 pub struct Order {
     /// The runs, the one with the smallest value first; no two alike.
     pub order: Vec<Selector>,
-    /// What is compared.
+    /// Figure that is compared.
     pub metric: Metric,
 }
 
@@ -116,7 +116,7 @@ pub struct Equal {
     pub equal: Selector,
     /// The other run.
     pub to: Selector,
-    /// What is compared.
+    /// Figure that is compared.
     pub metric: Metric,
     /// How far they may differ, relative to the second; not at all when absent.
     #[serde(default)]
@@ -156,7 +156,7 @@ pub struct Fits {
 pub struct DoesNotFit {
     /// The runs; with a list, none fits.
     pub does_not_fit: Selector,
-    /// What keeps them from it.
+    /// Reason why they do not run.
     #[serde(default)]
     pub because: Option<Cause>,
 }

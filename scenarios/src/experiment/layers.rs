@@ -84,8 +84,9 @@ impl Variant<'_> {
             other => {
                 let findings = other.into_iter().flat_map(|(_, findings)| findings);
                 problems.extend(findings.map(|finding| finding.problem));
+                let unsupported = !problems.is_empty() && problems.iter().all(|problem| problem.unsupported);
                 let reasons: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
-                Err(Infeasible { reason: reasons.join("; "), reasons })
+                Err(Infeasible { reason: reasons.join("; "), reasons, unsupported })
             }
         }
     }

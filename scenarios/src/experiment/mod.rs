@@ -81,6 +81,8 @@ pub struct Infeasible {
     pub reason: String,
     /// Each of them.
     pub reasons: Vec<String>,
+    /// True if all are that a system lacks what is asked for.
+    pub unsupported: bool,
 }
 
 /// Name of the only variant of an experiment without variants.

@@ -6,7 +6,7 @@ use graphs::cache::{Policy, Reads};
 use graphs::sampling::{self, Hop, expected};
 use reports::summary::{Epoch, EpochParts};
 use workloads::diagnostic::Diagnostic;
-use workloads::feed::{Access, Around, Batch, Cache, Features, FeedPlan, Home, Kept, Sampling};
+use workloads::feed::{Access, Around, Batch, BatchHop, Cache, Features, FeedPlan, Home, Kept, Sampling};
 use workloads::model::layered::LayeredModel;
 use workloads::model::network::{LayerShape, Network, Subgraph};
 use workloads::plan::{LayeredPlan, PlanError};
@@ -47,7 +47,7 @@ pub(crate) fn read(scenario: &Scenario, settings: &GraphNetwork) -> Option<Layer
         None => vec![Subgraph::whole(graph); count as usize],
         Some(sampling) => {
             let fan_out = fan_out(sampling);
-            Subgraph::sampled(graph, &hops(graph, sampling), &fan_out)
+            Subgraph::sampled(graph, &hops(graph, sampling), &fan_out, sampling.ids.bytes())
         }
     };
     Some(network.model(&parts, &layered::execution(scenario)))
@@ -118,8 +118,14 @@ fn batch(
         Kept { rows, hits: cache.hits.map_or(best + others, Share::as_f64) }
     });
     Batch {
-        edges: hops.iter().map(|hop| whole(hop.sampled())).sum(),
-        drawn_for: hops.iter().map(|hop| whole(hop.destinations.iter().sum())).sum(),
+        hops: hops
+            .iter()
+            .map(|hop| BatchHop {
+                destinations: whole(hop.destinations.iter().sum()),
+                sources: whole(hop.rows()),
+                edges: whole(hop.sampled()),
+            })
+            .collect(),
         rows: hops.last().map_or(0, |hop| whole(hop.rows())),
         table_rows,
         graph_edges: graph.edges(),

@@ -15,10 +15,17 @@ use workloads::passes::host_buffers::ShortBuffers;
 use workloads::plan::Built;
 
 use super::words::Words;
+use crate::experiment::Infeasible;
 use crate::schema::Scenario;
 
 /// Most waiting streams named.
 const WAITING_MAX: usize = 8;
+
+/// A run that is not possible at its point.
+pub(super) fn impossible(found: Infeasible) -> RunSummary {
+    let Infeasible { reason, unsupported, .. } = found;
+    unbuilt(Failure { message: reason, unsupported, ..empty(FailureKind::Infeasible) })
+}
 
 /// A run whose sizes do not multiply, or whose techniques do not go together.
 pub(super) fn infeasible(reason: String) -> RunSummary {

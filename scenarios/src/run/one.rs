@@ -98,7 +98,7 @@ fn run(
     let ended = |outcome| Some(Ended { variant: variant.to_owned(), point: point.clone(), outcome });
     let scenario = match experiment.resolve(variant, point) {
         Ok(resolved) => resolved.scenario,
-        Err(infeasible) => return Ok(ended(Arc::new(failure::infeasible(infeasible.reason)))),
+        Err(infeasible) => return Ok(ended(Arc::new(failure::impossible(infeasible)))),
     };
     if progress.stop() && !outcomes.knows(&scenario) {
         return Ok(None);
@@ -128,7 +128,7 @@ pub(super) fn simulated_at(
             Ok(resolved) => outcome(&resolved.scenario, seed, Drawn::No).map_err(|reason| {
                 Refusal::Broken { variant: variant.to_owned(), point: point.values(), reason }
             })?,
-            Err(infeasible) => failure::infeasible(infeasible.reason),
+            Err(infeasible) => failure::impossible(infeasible),
         };
     Ok(RunSummary { variant: variant.to_owned(), point: point.values(), ..outcome })
 }

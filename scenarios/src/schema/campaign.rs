@@ -78,7 +78,7 @@ pub struct Failures {
     /// Time from a failure to the next step: detection, replacement, start, and reading the
     /// checkpoint.
     pub restart: Period,
-    /// Simulated histories beside the expected time.
+    /// Simulated histories, in addition to the expected time.
     #[serde(default = "histories")]
     pub seeds: Count<1, 10_000>,
 }

@@ -158,7 +158,7 @@ fn in_place<'a>(here: &'a Json, root: &'a Json, open: &mut Vec<&'a str>) -> Json
 fn experiment_properties(expect: &Json, published: &Json) -> Map<String, Json> {
     let properties = json!({
         "name": { "type": "string", "description": "Name of the experiment." },
-        "description": { "type": "string", "description": "What the experiment is about." },
+        "description": { "type": "string", "description": "Subject of the experiment." },
         "extends": {
             "type": "string",
             "description": "A file, relative to this one, or `library:NAME`, whose experiment this one changes.",
@@ -200,7 +200,7 @@ fn experiment_properties(expect: &Json, published: &Json) -> Map<String, Json> {
             "items": expect,
         },
         "published": {
-            "description": "Figures of others, printed beside ours, each with its source.",
+            "description": "Figures of others, printed with ours, each with its source.",
             "type": "array",
             "items": published,
         },

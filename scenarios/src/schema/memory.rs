@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Allocator, Bytes, Placeholder, Share};
 
-/// What limits memory, and what is held all the time.
+/// Limits of memory, and bytes that are held all the time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemoryLimit {
@@ -29,7 +29,7 @@ pub struct MemoryLimit {
     pub pinned: Option<Pinned>,
     /// How PyTorch's caching allocator is set.
     pub allocator: Option<Allocator>,
-    /// What autograd is given for a weight gradient that a product has added to its sum.
+    /// Placeholder that autograd gets for a weight gradient that was added to its sum.
     pub gradient_placeholders: Option<Placeholder>,
 }
 
@@ -38,15 +38,15 @@ pub struct MemoryLimit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pinned {
-    /// What the process of each rank locks, from the start.
+    /// Memory that the process of each rank locks at its start.
     #[schemars(extend("examples" = ["64 GiB"]))]
     pub size: Bytes,
-    /// What becomes of a copy that finds no room in it.
+    /// Fate of a copy that finds no room in the pool.
     #[serde(default)]
     pub when_full: WhenFull,
 }
 
-/// What becomes of a copy that finds no page-locked buffer.
+/// Fate of a copy that finds no page-locked buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenFull {

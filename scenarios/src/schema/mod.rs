@@ -96,7 +96,7 @@ pub struct Scenario {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("examples" = [["out/calibration/hardware.yaml"]]))]
     pub calibration: Vec<String>,
-    /// What is trained.
+    /// Model that is trained.
     pub model: Model,
     /// Features of the nodes of a graph, and how mini-batches get their rows.
     pub features: Option<Features>,
@@ -106,7 +106,7 @@ pub struct Scenario {
     /// How the work is spread over devices.
     #[serde(default)]
     pub parallelism: Parallelism,
-    /// What limits memory, and what is held all the time.
+    /// Limits of memory, and bytes that are held all the time.
     #[serde(default)]
     pub memory: MemoryLimit,
     /// Which kernels the training framework uses.

@@ -11,7 +11,7 @@ use super::{
 /// Pipeline stages; at most the 4,096 layers of the deepest model.
 pub type Stages = Count<1, 4096>;
 
-/// What is trained.
+/// Model that is trained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Model {

@@ -26,7 +26,7 @@ pub struct Parallelism {
     pub stage_layers: Option<StageLayers>,
     /// Ranks that have parts of the same sequences.
     pub context: Option<Count<1, 131_072>>,
-    /// What those exchange for attention; `all-to-all` when absent.
+    /// Exchange of context-parallel ranks for attention; `all-to-all` when absent.
     pub context_exchange: Option<ContextExchange>,
     /// Ranks that share the experts of each layer. They are taken from those that hold the same parameters otherwise:
     /// a divisor of `data` times `context`, next to each other; tensor ranks share each expert as they do any MLP.
@@ -35,7 +35,7 @@ pub struct Parallelism {
     pub data: Option<Count<1, 131_072>>,
     /// Whether the copies share the optimizer states among them (ZeRO-1): `sharding: optimizer` in other words.
     pub distributed_optimizer: Option<bool>,
-    /// What the copies share among them; nothing when absent.
+    /// States that data-parallel ranks share; `none` when absent.
     pub sharding: Option<Sharding>,
     /// Gradients are summed over the copies beside the backward pass, in buckets; always so where they are shared. When
     /// absent, gradients that are whole are summed at the end of the step, as by Megatron-LM's own data parallelism
@@ -53,7 +53,7 @@ pub struct Parallelism {
     /// Products and what sequence parallelism gathers or scatters for them go in as many pieces as tensor ranks, one beside the
     /// other, by copy engines: asynchronous tensor parallelism as in PyTorch. Tensor ranks are in one node then.
     pub asynchronous_tensor: Option<bool>,
-    /// Whether GPUs of the machine may be left over.
+    /// Permission to leave GPUs of the machine idle.
     pub idle: Option<Idle>,
     /// In which order ranks take GPUs; tensor ranks are next to each other, then those with parts of the same sequences.
     pub placement: Option<Placement>,
@@ -61,7 +61,7 @@ pub struct Parallelism {
     pub schedule: Schedule,
     /// How boundary tensors are sent; `latency` for a profiled pipeline and `eager` for a transformer when absent.
     pub send: Option<SendMode>,
-    /// Whether each tensor rank sends a part of a boundary tensor that all of them hold.
+    /// Each tensor rank sends its part of a boundary tensor that all of them hold.
     pub scatter_gather: Option<bool>,
 }
 
@@ -74,7 +74,7 @@ pub struct OverlapGradientReduce {
     pub bucket: Option<Bytes>,
 }
 
-/// Whether GPUs of the machine may be left over.
+/// Permission to leave GPUs of the machine idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Idle {

@@ -17,7 +17,7 @@ pub struct Programmed {
     pub preset: Option<String>,
     /// The model whose operators it runs.
     pub base: Option<ProgramBase>,
-    /// Operators that `run` may name beside those of the model.
+    /// Operators that `run` may name, in addition to those of the model.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub fragments: IndexMap<String, Fragment>,
     /// Where batches come from; if not given they are in the memory of the GPU.

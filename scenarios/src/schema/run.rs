@@ -20,9 +20,9 @@ pub struct Run {
     pub seeds: Count<1, 10_000>,
     /// Random variation of durations; none when absent.
     pub noise: Option<Noise>,
-    /// Whether identical ranks are simulated once.
+    /// Folding: identical ranks are simulated once.
     pub fold: Fold,
-    /// Whether runs of operations that synchronise with nobody are simulated as one.
+    /// Segments: operations that synchronise with nobody are simulated as one.
     pub segments: Segments,
     /// Activities that a plan may have at most.
     pub limit: Count<1, { u64::MAX }>,
@@ -96,7 +96,7 @@ pub struct Pause {
     pub lasting: Duration,
 }
 
-/// Whether identical ranks are simulated once.
+/// Folding: identical ranks are simulated once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fold {
@@ -107,7 +107,7 @@ pub enum Fold {
     Never,
 }
 
-/// Whether runs of operations that synchronise with nobody are simulated as one.
+/// Segments: operations that synchronise with nobody are simulated as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Segments {

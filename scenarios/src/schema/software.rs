@@ -49,7 +49,7 @@ pub struct Software {
     pub cross_entropy: CrossEntropy,
     /// How often the loss is computed again, unfused, for metrics of the training batch: 2 in MosaicML's llm-foundry.
     pub loss_metrics: Count<0, 16>,
-    /// Whether scale, mask and softmax of materialised attention are one kernel.
+    /// One kernel for scale, mask and softmax of materialised attention.
     pub fused_softmax: FusedSoftmax,
     /// Most keys that the kernel takes: 4096 in Megatron-LM, 2048 in older releases.
     pub fused_softmax_keys: Count<16, 1_048_576>,

@@ -26,14 +26,14 @@ pub struct DriveArray {
     pub block: Option<Bytes>,
     /// Requests that are outstanding at a time; those of the path when absent.
     pub depth: Option<Count<1, 65_536>>,
-    /// What the host spends on a request before it can issue the next; that of the path when absent.
+    /// Time of the host for a request before it can issue the next; that of the path when absent.
     pub issue: Option<Duration>,
     /// Most that it was measured to write and read; what its drives and the path give when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_most: Option<ArrayRates>,
     /// What its drives write for each byte of the workload that they are rated for; 1 when absent, 2.5 in SSDTrain's account.
     pub rated_amplification: Option<Share>,
-    /// What they write for each byte that is written here; 1 when absent.
+    /// Bytes that the drives write for each byte written here; 1 when absent.
     pub amplification: Option<Share>,
     /// Times the cycles that they last longer as they need not keep what is written for long; 1 when absent, 86 in SSDTrain's account
     /// (a day rather than three years).

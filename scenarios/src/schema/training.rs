@@ -28,14 +28,14 @@ pub struct Training {
     pub precision: Option<Precision>,
     /// Linear layers of a transformer multiply in 8 bits; the head, attention and everything between stay in 16.
     pub fp8: Option<Fp8>,
-    /// What updates the parameters of a list of layers; `adam` when absent.
+    /// Optimizer of a list of layers; `adam` when absent.
     pub optimizer: Option<UpdateRule>,
-    /// What a step of a transformer or a list of layers does; `full` when absent.
+    /// Extent of a step of a transformer or a list of layers; `full` when absent.
     pub step: Option<Step>,
     /// Simulate the mini-batches of an epoch of a graph network from its first one, as far as
     /// 1,000; else a few after the first ones.
     pub epoch: Option<bool>,
-    /// Whether every step ends before the next one begins on the same stage.
+    /// Pipeline flush: a step ends before the next one begins on the same stage.
     #[serde(default = "yes")]
     pub flush: bool,
 }

@@ -13,6 +13,8 @@ pub struct Problem {
     pub notes: Vec<Note>,
     /// How to mend it.
     pub help: Option<String>,
+    /// True where nothing is wrong but that a system lacks what is asked for.
+    pub unsupported: bool,
 }
 
 /// A place in a source and what is to be seen there.
@@ -35,7 +37,12 @@ pub struct Failure {
 
 impl Problem {
     pub(crate) fn new(mark: Mark, message: impl Into<String>) -> Self {
-        Self { message: message.into(), notes: vec![Note { mark, label: String::new() }], help: None }
+        Self {
+            message: message.into(),
+            notes: vec![Note { mark, label: String::new() }],
+            help: None,
+            unsupported: false,
+        }
     }
 
     pub(crate) fn label(mut self, label: impl Into<String>) -> Self {

@@ -171,7 +171,8 @@ sweep: { training.micro_batches: [8, 10] }
         })
         .collect();
     let reason = "the interleaved schedule needs a multiple of 4 micro-batches, not 10".to_owned();
-    assert_eq!(outcome, [Ok(8), Err(Infeasible { reasons: vec![reason.clone()], reason })]);
+    let infeasible = Infeasible { reasons: vec![reason.clone()], reason, unsupported: false };
+    assert_eq!(outcome, [Ok(8), Err(infeasible)]);
 }
 
 #[test]

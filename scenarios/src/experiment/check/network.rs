@@ -154,7 +154,9 @@ impl Check<'_> {
         }
         let trained = scenario.training.step.unwrap_or_default() != Step::Forward;
         if let Err((fault, remedy)) = settings.system.supports(Asked { kind, trained, heads }) {
+            let before = self.findings.len();
             self.report_with(SYSTEM, &[&path], fault, remedy);
+            self.findings[before..].iter_mut().for_each(|found| found.problem.unsupported = true);
         }
     }
 

@@ -33,9 +33,8 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings) {
     settings.set(&format!("{MODEL}.network"), json!({ draw.one(kinds): sizes }));
     let [reorder, compact] = [50, 50].map(|chance| draw.chance(chance));
     let hector = json!({ "hector": { "reorder": reorder, "compact": compact } });
-    let systems = [json!("dgl"), json!("pyg"), hector];
-    let systems = if is_typed { &systems[..] } else { &systems[..2] };
-    settings.set(&format!("{MODEL}.system"), draw.one(systems));
+    let of_kind = if is_typed { hector } else { json!("dgl-0.8") };
+    settings.set(&format!("{MODEL}.system"), draw.one(&[json!("dgl"), json!("pyg"), of_kind]));
     settings.set("features.width", draw.between(1, 1_024));
     if !is_typed || draw.chance(30) {
         sampled(draw, settings, layers);
@@ -51,7 +50,8 @@ fn drawn(draw: &mut Draw, is_typed: bool) -> Value {
         let relations = json!({ "count": draw.between(2, 60), "edges": edges });
         return json!({ "nodes": nodes, "estimated_relations": relations, "training_nodes": training_nodes });
     }
-    json!({ "nodes": nodes, "edges": edges, "training_nodes": training_nodes })
+    let reciprocal = draw.one(&[0.0, 0.0, 0.3, 1.0]);
+    json!({ "nodes": nodes, "edges": edges, "reciprocal": reciprocal, "training_nodes": training_nodes })
 }
 
 /// Writes mini-batches, and the way of their features.
