@@ -353,14 +353,9 @@ fn vector(row: &Row<'_>) -> Result<Kernels, TableError> {
         return Ok(Vec::new());
     }
     let inputs = if row.text("op") == "add" { 2 } else { 1 };
-    let pass = pass_over(class, tensor.saturating_mul(inputs), tensor);
+    let pass = Stream::pass(class, (tensor.saturating_mul(inputs), tensor));
     let stream = Stream { rows: by_rows.then_some(rows), ..pass };
     Ok(vec![(KernelShape::Stream(stream), "latency_ms")])
-}
-
-/// A pass over memory, of which no rows are known.
-fn pass_over(class: StreamClass, bytes_read: u64, bytes_written: u64) -> Stream {
-    Stream { class, bytes_read, bytes_written, bytes_cached: 0, rows: None, looked_up: 0 }
 }
 
 /// Bytes of a table or a tensor in fp32.
@@ -371,7 +366,7 @@ const fn single(rows: u64, width: u64) -> u64 {
 /// Lookups in a table, of which so many rows are read once.
 fn embedding(row: &Row<'_>) -> Result<Kernels, TableError> {
     let [rows_read, tokens, width] = [row.count("rows_read")?, row.count("tokens")?, row.count("width")?];
-    let pass = pass_over(StreamClass::Embedding, single(rows_read, width), single(tokens, width));
+    let pass = Stream::pass(StreamClass::Embedding, (single(rows_read, width), single(tokens, width)));
     let stream = Stream { looked_up: tokens.saturating_mul(width), ..pass };
     Ok(vec![(KernelShape::Stream(stream), "latency_ms")])
 }
@@ -382,7 +377,7 @@ fn embedding_gradient(row: &Row<'_>) -> Result<Kernels, TableError> {
     let met = -(tokens as f64 * (-1.0 / entries as f64).ln_1p()).exp_m1() * entries as f64;
     let sums = single(met as u64, width);
     let read = single(tokens, width).saturating_add(sums);
-    let stream = pass_over(StreamClass::EmbeddingGradient, read, sums.saturating_mul(2));
+    let stream = Stream::pass(StreamClass::EmbeddingGradient, (read, sums.saturating_mul(2)));
     Ok(vec![(KernelShape::Stream(stream), "gradient_derived_ms")])
 }
 
@@ -395,7 +390,7 @@ fn cross_entropy(row: &Row<'_>) -> Result<Kernels, TableError> {
         return Ok(Vec::new());
     }
     let logits = rows.saturating_mul(vocabulary).saturating_mul(if in_single { 4 } else { 2 });
-    let pass = pass_over(StreamClass::CrossEntropy, logits.saturating_mul(2), logits);
+    let pass = Stream::pass(StreamClass::CrossEntropy, (logits.saturating_mul(2), logits));
     Ok(vec![(KernelShape::Stream(Stream { rows: Some(rows), ..pass }), "latency_ms")])
 }
 
@@ -407,7 +402,7 @@ fn optimizer(row: &Row<'_>) -> Result<Kernels, TableError> {
         return Ok(Vec::new());
     }
     let traffic = [read, written].map(|bytes| bytes.saturating_mul(elements));
-    let stream = pass_over(StreamClass::Optimizer, traffic[0], traffic[1]);
+    let stream = Stream::pass(StreamClass::Optimizer, (traffic[0], traffic[1]));
     Ok(vec![(KernelShape::Stream(stream), "latency_us")])
 }
 

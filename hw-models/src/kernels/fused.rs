@@ -276,7 +276,7 @@ impl FusedAnchor {
 }
 
 impl OfTile {
-    /// The same, if the SM reads for as long (s).
+    /// Members of a tile of an SM that also reads, for some time (s).
     pub(super) fn reading(self, seconds: f64) -> Self {
         Self { alone: self.alone.max(seconds), among: self.among.max(seconds), ..self }
     }

@@ -359,7 +359,7 @@ fn other_points_can_be_picked() {
     assert_eq!(page.matches("data-anchor=\"how-fast-is-it\"").count(), shown);
 }
 
-/// What the times rest on is told of the point that is picked, not of the first.
+/// Evidence is that of the point that is picked, not of the first.
 #[test]
 fn evidence_is_that_of_the_point() {
     let run = |size: &str, origin: &str| {

@@ -161,7 +161,7 @@ fn judged(name: &str, set: &Set, progress: &dyn Progress) -> Option<Vec<Judged>>
     }
 }
 
-/// What a pick by prediction costs, on the rows of a set.
+/// Cost of picks by prediction, on the rows of a set.
 fn regret(set: &Set, judged: &[Judged]) -> Option<Regret> {
     match &set.measurements {
         Measurements::Steps(steps) => plans::regret(steps, &embedded::table(&steps.data), judged),

@@ -177,7 +177,7 @@ impl<'f> OwnSet<'f> {
         value.map(|value| value.mark)
     }
 
-    /// What all rows have in common, with a name.
+    /// Settings that all rows have in common, with a name.
     fn common(&self) -> Node {
         let [measurements, steps] = STEPS;
         let mut common = self.tree.at(&[measurements, steps, "scenario"]).expect("a set has one").clone();

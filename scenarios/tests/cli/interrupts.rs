@@ -34,6 +34,24 @@ fn terminated(child: Child) -> Answer {
     Answer::of(child.wait_with_output().expect("it ends"))
 }
 
+/// Lines of the journal of runs that go on.
+#[cfg(unix)]
+fn lines_of_journal(sandbox: &Sandbox, name: &str) -> usize {
+    let journal = sandbox.path(&format!("out/.{name}.journal"));
+    std::fs::read_to_string(journal).map_or(0, |text| text.lines().count())
+}
+
+/// Terminates when a first run is in the journal, behind its head.
+#[cfg(unix)]
+fn terminated_after_one(child: Child, sandbox: &Sandbox, name: &str) -> Answer {
+    while lines_of_journal(sandbox, name) < 2 {
+        std::thread::yield_now();
+    }
+    let answer = terminated(child);
+    assert_eq!(answer.exit, 130, "{}", answer.err);
+    answer
+}
+
 /// Two signals that follow at once, as `timeout` sends them, are one interrupt.
 #[cfg(unix)]
 #[test]
@@ -55,13 +73,7 @@ fn a_single_long_run_ends_with_an_interrupt() {
 fn runs_that_had_ended_are_kept_while_another_takes_long() {
     let sandbox = Sandbox::new("interrupt-mixed");
     let child = begun(&sandbox, "run long.yaml --jobs 2");
-    let journal = sandbox.path("out/.long.journal");
-    let lines = || std::fs::read_to_string(&journal).map_or(0, |text| text.lines().count());
-    while lines() < 2 {
-        std::thread::yield_now();
-    }
-    let answer = terminated(child);
-    assert_eq!(answer.exit, 130, "{}", answer.err);
+    let answer = terminated_after_one(child, &sandbox, "long");
     assert!(answer.err.ends_with("error: interrupted; 1 runs had ended and are kept\n"), "{}", answer.err);
     let rows = sandbox.read("out/long/results.csv");
     assert!(rows.lines().count() == 2 && rows.contains("\nshort,"), "{rows}");
@@ -82,13 +94,7 @@ fn a_search_that_is_stopped_reports_what_it_has() {
     sandbox.write("search.yaml", search);
     let mut command = sandbox.command("run search.yaml --jobs 2");
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let journal = sandbox.path("out/.search.journal");
-    let lines = || std::fs::read_to_string(&journal).map_or(0, |text| text.lines().count());
-    while lines() < 2 {
-        std::thread::yield_now();
-    }
-    let answer = terminated(child);
-    assert_eq!(answer.exit, 130, "{}", answer.err);
+    let answer = terminated_after_one(child, &sandbox, "search");
     let told = "error: interrupted with 1 of 2 plans not looked at: the same command goes on\n";
     assert!(answer.err.ends_with(told), "{}", answer.err);
     assert!(answer.out.starts_with("So far best of 2 plans"), "{}", answer.out);
@@ -99,7 +105,7 @@ fn a_search_that_is_stopped_reports_what_it_has() {
     // Numbers are not torn off the words that they count.
     let page = sandbox.read("out/search/report.html").replace('\u{a0}', " ");
     assert!(page.contains("It was stopped with 1 of 2 plans not looked at."), "no count");
-    assert!(lines() >= 2, "the journal is kept");
+    assert!(lines_of_journal(&sandbox, "search") >= 2, "the journal is kept");
 }
 
 #[test]

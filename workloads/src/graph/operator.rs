@@ -124,30 +124,42 @@ impl<Read, Written> Operator<Read, Written> {
     pub fn is_of(&self, module: Module) -> bool {
         self.module.is_some_and(|own| own.is_in(module))
     }
-}
 
-impl Operator {
     /// One whose tensors nobody names.
-    pub fn of(name: &'static str, phase: Phase, work: Work) -> Self {
-        let (reads, writes) = Default::default();
-        let name = Label::Borrowed(name);
-        let (workspace, module) = (0, None);
-        let (math, choice, awaited, members, views) = (None, None, false, 1, 0);
-        let driver = allocator::Segments::default();
+    pub fn of(name: impl Into<Label>, phase: Phase, work: Work) -> Self {
         Self {
-            name,
+            name: name.into(),
             phase,
             work,
-            math,
+            math: None,
+            reads: Vec::new(),
+            writes: Vec::new(),
+            workspace: 0,
+            module: None,
+            choice: None,
+            awaited: false,
+            members: 1,
+            views: 0,
+            driver: allocator::Segments::default(),
+        }
+    }
+
+    /// The operator with other tensors.
+    pub(crate) fn with_tensors<R, W>(self, reads: Vec<R>, writes: Vec<W>) -> Operator<R, W> {
+        Operator {
+            name: self.name,
+            phase: self.phase,
+            work: self.work,
+            math: self.math,
             reads,
             writes,
-            workspace,
-            module,
-            choice,
-            awaited,
-            members,
-            views,
-            driver,
+            workspace: self.workspace,
+            module: self.module,
+            choice: self.choice,
+            awaited: self.awaited,
+            members: self.members,
+            views: self.views,
+            driver: self.driver,
         }
     }
 }

@@ -3,8 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hw_models::allocator::Segments;
-
 use crate::graph::Phase;
 use crate::graph::block::Block;
 use crate::graph::operator::{
@@ -56,22 +54,8 @@ impl Draft {
         reads: &[Name],
         writes: &[(Name, u64)],
     ) -> &mut Drafted {
-        let operator = Operator {
-            name: name.into().label(),
-            phase: self.phase,
-            work,
-            math: None,
-            reads: reads.to_vec(),
-            writes: writes.to_vec(),
-            workspace: 0,
-            module: None,
-            choice: None,
-            awaited: false,
-            members: 1,
-            views: 0,
-            driver: Segments::default(),
-        };
-        self.operators.push(operator);
+        let operator = Operator::of(name.into().label(), self.phase, work);
+        self.operators.push(Operator { reads: reads.to_vec(), writes: writes.to_vec(), ..operator });
         let last = self.operators.len() - 1;
         &mut self.operators[last]
     }
@@ -81,13 +65,11 @@ impl Draft {
         &mut self,
         name: impl Into<Name>,
         class: StreamClass,
-        (bytes_read, bytes_written): (u64, u64),
+        traffic: (u64, u64),
         reads: &[Name],
         writes: &[(Name, u64)],
     ) -> &mut Drafted {
-        let bytes_cached = 0;
-        let stream = Stream { class, bytes_read, bytes_written, bytes_cached, rows: None, looked_up: 0 };
-        self.push(name, Work::Stream(stream), reads, writes)
+        self.push(name, Work::Stream(Stream::pass(class, traffic)), reads, writes)
     }
 
     /// Appends a pass over memory that walks over so many rows one by one.
@@ -263,43 +245,14 @@ impl Tensors {
     /// Gives tensors ids; those `in_pieces` keep theirs.
     fn resolve(&mut self, list: Vec<Drafted>, in_pieces: &BTreeSet<Label>) -> Vec<Operator> {
         let resolved = |op: Drafted| {
-            let Operator {
-                name,
-                phase,
-                work,
-                math,
-                reads,
-                writes,
-                workspace,
-                module,
-                choice,
-                awaited,
-                members,
-                views,
-                driver,
-            } = op;
-            let reads = reads.into_iter().map(|name| self.latest(name)).collect();
+            let reads = op.reads.iter().map(|&name| self.latest(name)).collect();
             let fill = |(name, bytes): (Name, u64)| {
                 let name = name.label();
                 let begun = self.latest.get(&name).copied().filter(|_| in_pieces.contains(&name));
                 begun.unwrap_or_else(|| self.fill(name, bytes))
             };
-            let writes = writes.into_iter().map(fill).collect();
-            Operator {
-                name,
-                phase,
-                work,
-                math,
-                reads,
-                writes,
-                workspace,
-                module,
-                choice,
-                awaited,
-                members,
-                views,
-                driver,
-            }
+            let writes = op.writes.iter().copied().map(fill).collect();
+            op.with_tensors(reads, writes)
         };
         list.into_iter().map(resolved).collect()
     }

@@ -104,14 +104,7 @@ fn base<P: Clone>(
 /// The operator of a fragment.
 fn pass(fragment: &Fragment) -> operator::Operator {
     let bytes = fragment.bytes.bytes();
-    let stream = Stream {
-        class: StreamClass::Elementwise,
-        bytes_read: bytes,
-        bytes_written: bytes,
-        bytes_cached: 0,
-        rows: None,
-        looked_up: 0,
-    };
+    let stream = Stream::pass(StreamClass::Elementwise, (bytes, bytes));
     operator::Operator::of("fragment", Phase::Forward, Work::Stream(stream))
 }
 

@@ -57,13 +57,11 @@ pub(super) fn issue(
             // What follows a wait is issued when the host knows of its end.
             let waited = awaited.map(|(OpId(op), _)| (OpId(op + 1), host.synchronise.time()));
             let mut waited: BTreeMap<OpId, Time> = waited.collect();
-            for (OpId(op), at) in ops {
-                let taken = laid.graph.work_of(at).driver;
+            let taken = ops.map(|(OpId(op), at)| (op, laid.graph.work_of(at).driver));
+            for (op, taken) in taken.filter(|(_, taken)| taken.count > 0) {
                 for (op, call) in [(op, &host.allocation), (op + 1, &host.release)] {
-                    if taken.count > 0 {
-                        let waited = waited.entry(OpId(op)).or_default();
-                        *waited = waited.saturating_add(call.time(taken));
-                    }
+                    let waited = waited.entry(OpId(op)).or_default();
+                    *waited = waited.saturating_add(call.time(taken));
                 }
             }
             for (&op, &time) in &deployment.driver {

@@ -195,7 +195,7 @@ fn each_edge_is_added_once_to_what_it_leads_to_and_back() {
 
 /// DGL sorts the edges of a sampled block by each end that it sums at, once (`COOToCSR`): copies of
 /// both ends and numbers of 8 bytes, sorted, then the other ends and where those of a node begin.
-/// Of five nodes a pass sorts all bits. From the driver, each of the arrays is a call.
+/// A pass sorts all bits of five nodes. From the driver, each of the arrays is a call.
 #[test]
 fn blocks_are_sorted_by_the_ends_that_sums_need() {
     for ids in [4, 8] {

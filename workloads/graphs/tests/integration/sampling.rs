@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 #[derive(Clone, Copy, Debug)]
 enum Reverses {
     None,
-    /// Of half the edges in of each node.
+    /// Half the edges in of each node have one.
     Half,
     All,
 }

@@ -54,9 +54,8 @@ fn pinned(batch: &Batch, hop: &BatchHop) -> Work {
 }
 
 /// A pass over memory.
-fn pass(bytes_read: u64, bytes_written: u64) -> Work {
-    let class = StreamClass::Elementwise;
-    Work::Stream(Stream { class, bytes_read, bytes_written, bytes_cached: 0, rows: None, looked_up: 0 })
+fn pass(read: u64, written: u64) -> Work {
+    Work::Stream(Stream::pass(StreamClass::Elementwise, (read, written)))
 }
 
 /// Hash table of numbers of nodes, with a place for each item and as many again.

@@ -100,7 +100,7 @@ pub(super) enum Formats {
     AsGiven,
     /// Sorted by the end that kernels sum at, in memory of the framework.
     Converted,
-    /// The same in memory of the driver.
+    /// Sorted likewise, in memory of the driver.
     ConvertedByDriver,
 }
 

@@ -114,17 +114,9 @@ fn parts(exchange: &Drafted) -> Drafted {
         _ => 0,
     };
     let written = exchange.writes.iter().map(|&(_, bytes)| bytes).sum();
-    let class = StreamClass::Elementwise;
     Drafted {
         name: Label::Borrowed("sum parts"),
-        work: Work::Stream(Stream {
-            class,
-            bytes_read: whole,
-            bytes_written: written,
-            bytes_cached: 0,
-            rows: None,
-            looked_up: 0,
-        }),
+        work: Work::Stream(Stream::pass(StreamClass::Elementwise, (whole, written))),
         reads: exchange.writes.iter().map(|&(name, _)| name).collect(),
         writes: Vec::new(),
         ..exchange.clone()

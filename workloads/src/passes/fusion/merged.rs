@@ -54,12 +54,8 @@ pub(super) fn merged(
             Work::Fused(Fused { anchor, attached: Attached { before, behind, read, written }, second })
         }
         None => Work::Stream(Stream {
-            class: rows.map_or(StreamClass::Elementwise, |stream| stream.class),
-            bytes_read: read,
-            bytes_written: written,
-            bytes_cached: 0,
             rows: rows.and_then(|stream| stream.rows),
-            looked_up: 0,
+            ..Stream::pass(rows.map_or(StreamClass::Elementwise, |stream| stream.class), (read, written))
         }),
     };
     Operator {

@@ -33,7 +33,7 @@ fn layer(attention: AttentionKernel, dropout: bool) -> Block {
     shard(&model, &execution(attention)).layer()
 }
 
-/// The same without a backward pass, for which nothing is kept.
+/// A block without a backward pass, for which nothing is kept.
 fn inference(block: Block) -> Block {
     Block { backward: Vec::new(), ..block }
 }
