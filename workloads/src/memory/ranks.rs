@@ -86,7 +86,7 @@ impl Ranks {
         let chain = plan.deployment.pipelining.schedule.chain(plan.stages);
         let (execution, data) = (plan.model.execution(), plan.data_parallel());
         let (laid, exchanges) = plan.lay();
-        let cut = plan.cut(chain);
+        let (cut, buckets) = (plan.cut(chain), plan.buckets(&laid, &exchanges));
         Self {
             chain,
             cut,
@@ -99,7 +99,7 @@ impl Ranks {
             shared: Shared::of(&laid, &exchanges, execution.states, &data),
             laid,
             gradients: Gradients::Tensors,
-            buckets: plan.buckets(),
+            buckets,
         }
     }
 

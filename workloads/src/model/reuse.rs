@@ -1,6 +1,6 @@
 //! How far back operators have last touched what they read, in bytes of anything touched since: what a cache goes by.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::graph::operator::{Operator, Tensor, TensorId};
 
@@ -19,63 +19,116 @@ pub struct Reuse {
 /// Operators go through their tensors from end to end. So between two uses of a part of a tensor lie the rest of the tensor,
 /// every tensor of the operators in between, each once, and in the mean one half of the other tensors of the two
 /// operators themselves. Whatever else they touch, weights and tensors that others have filled, is new each time.
+///
+/// Tensors that were touched last behind an operator are those that lie between, so that sums over
+/// the places of last uses tell distances (Olken, "Efficient methods for calculating the success
+/// function of fixed space replacement policies", 1981).
 pub fn reused(operators: &[Operator], tensors: &[Tensor], before: Option<TensorId>) -> Vec<Vec<Reuse>> {
     let touched = Touched::by(operators, tensors, before);
-    let mut last: BTreeMap<TensorId, usize> = BTreeMap::new();
+    let mut uses = Uses::new(tensors.len(), touched.len());
     let mut reused = Vec::with_capacity(operators.len());
     // The first entry stands for what came before.
     for (at, now) in touched.iter().enumerate() {
         if let Some(op) = at.checked_sub(1).map(|n| &operators[n]) {
             let again = |&tensor: &TensorId| {
-                let bytes = *now.known.get(&tensor)?;
-                let distance = distance(tensor, bytes, &touched[*last.get(&tensor)?..=at]);
-                Some(Reuse { bytes, distance })
+                let &(_, bytes) = now.known.iter().find(|(known, _)| *known == tensor)?;
+                let first = uses.last[tensor.0 as usize]?;
+                Some(Reuse {
+                    bytes,
+                    distance: bytes.saturating_add(uses.between(tensor, &touched, first, at)),
+                })
             };
             reused.push(BTreeSet::from_iter(&op.reads).into_iter().filter_map(again).collect());
         }
-        last.extend(now.known.keys().map(|&tensor| (tensor, at)));
+        uses.touch(now, at);
     }
     reused
 }
 
 /// What an operator touches.
 struct Touched {
-    /// Tensors that the operators fill or find filled, with their sizes.
-    known: BTreeMap<TensorId, u64>,
+    /// Tensors that the operators fill or find filled, each once, with their sizes.
+    known: Vec<(TensorId, u64)>,
     /// Bytes of all else.
     unknown: u64,
 }
 
 impl Touched {
     fn by(operators: &[Operator], tensors: &[Tensor], before: Option<TensorId>) -> Vec<Self> {
-        let filled: BTreeSet<TensorId> =
-            operators.iter().flat_map(|op| &op.writes).chain(&before).copied().collect();
-        let known = |touched: &mut dyn Iterator<Item = &TensorId>| -> BTreeMap<TensorId, u64> {
-            let known = touched.filter(|tensor| filled.contains(tensor));
-            known.map(|&tensor| (tensor, tensors[tensor.0 as usize].bytes)).collect()
+        let mut filled = vec![false; tensors.len()];
+        let writes = operators.iter().flat_map(|op| &op.writes).chain(&before);
+        writes.for_each(|tensor| filled[tensor.0 as usize] = true);
+        let known = |touched: &mut dyn Iterator<Item = &TensorId>| -> Vec<(TensorId, u64)> {
+            let known = touched.filter(|tensor| filled[tensor.0 as usize]);
+            let mut known: Vec<_> = known.map(|&tensor| (tensor, tensors[tensor.0 as usize].bytes)).collect();
+            known.sort_unstable();
+            known.dedup();
+            known
         };
         let first = Self { known: known(&mut before.iter()), unknown: 0 };
         let touched = |op: &Operator| {
             let known = known(&mut op.reads.iter().chain(&op.writes));
-            let unknown = op.work.bytes().saturating_sub(known.values().sum());
+            let unknown = op.work.bytes().saturating_sub(known.iter().map(|(_, bytes)| bytes).sum());
             Self { known, unknown }
         };
         std::iter::once(first).chain(operators.iter().map(touched)).collect()
     }
 }
 
-/// From the first to the last of some operators, which both touch a tensor of so many bytes.
-fn distance(tensor: TensorId, bytes: u64, operators: &[Touched]) -> u64 {
-    let [first, between @ .., last] = operators else { return bytes };
-    let mut seen = BTreeSet::from([tensor]);
-    let mut whole = bytes;
-    for op in between {
-        let new = op.known.iter().filter(|(other, _)| seen.insert(**other));
-        whole = whole.saturating_add(new.map(|(_, bytes)| bytes).sum::<u64>()).saturating_add(op.unknown);
+/// Last uses of tensors up to now.
+struct Uses {
+    /// By tensor, the operator that touched it last.
+    last: Vec<Option<usize>>,
+    /// Bytes of tensors by the operator that touched them last, and of what has no name by its own,
+    /// as a tree of sums (Fenwick, 1994).
+    bytes: Vec<u64>,
+}
+
+impl Uses {
+    fn new(tensors: usize, operators: usize) -> Self {
+        Self { last: vec![None; tensors], bytes: vec![0; operators + 1] }
     }
-    let beside = |op: &Touched| {
-        let others = op.known.iter().filter(|(other, _)| !seen.contains(other));
-        others.map(|(_, bytes)| bytes).sum::<u64>().saturating_add(op.unknown)
-    };
-    whole.saturating_add(beside(first).saturating_add(beside(last)) / 2)
+
+    /// Bytes that lie between two uses of a tensor, by `first` and `at`: all of the operators in
+    /// between, and a half of what these two touch beside.
+    fn between(&self, tensor: TensorId, touched: &[Touched], first: usize, at: usize) -> u64 {
+        let is_other = |last: &dyn Fn(Option<usize>) -> bool, of: &Touched| {
+            let others = of.known.iter().filter(|(other, _)| *other != tensor);
+            let beside = others.filter(|(other, _)| last(self.last[other.0 as usize]));
+            beside.map(|(_, bytes)| bytes).sum::<u64>().saturating_add(of.unknown)
+        };
+        let of_first = is_other(&|last| last == Some(first), &touched[first]);
+        let of_last = is_other(&|last| last.is_none_or(|last| last <= first), &touched[at]);
+        let whole = self.sum(at).wrapping_sub(self.sum(first + 1));
+        whole.saturating_add(of_first.saturating_add(of_last) / 2)
+    }
+
+    /// Takes down what an operator touches.
+    fn touch(&mut self, now: &Touched, at: usize) {
+        for &(tensor, bytes) in &now.known {
+            if let Some(before) = self.last[tensor.0 as usize].replace(at) {
+                self.add(before, bytes.wrapping_neg());
+            }
+            self.add(at, bytes);
+        }
+        self.add(at, now.unknown);
+    }
+
+    fn add(&mut self, at: usize, bytes: u64) {
+        let mut node = at + 1;
+        while node < self.bytes.len() {
+            self.bytes[node] = self.bytes[node].wrapping_add(bytes);
+            node += node & node.wrapping_neg();
+        }
+    }
+
+    /// Bytes of all operators before one.
+    fn sum(&self, before: usize) -> u64 {
+        let (mut node, mut sum) = (before, 0_u64);
+        while node > 0 {
+            sum = sum.wrapping_add(self.bytes[node]);
+            node &= node - 1;
+        }
+        sum
+    }
 }

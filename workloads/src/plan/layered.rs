@@ -112,10 +112,9 @@ impl LayeredPlan {
 
     /// By stage, bytes of the buckets that gradients which are whole are copied to, as PyTorch's `DistributedDataParallel`
     /// does unless it is told that gradients are views of them (`gradient_as_bucket_view`).
-    pub(crate) fn buckets(&self) -> Vec<Vec<u64>> {
+    pub(crate) fn buckets(&self, laid: &Laid, exchanges: &[Exchange]) -> Vec<Vec<u64>> {
         let mut buckets = vec![Vec::new(); self.stages as usize];
         if self.sharding == Sharding::None {
-            let (laid, exchanges) = self.lay();
             for exchange in exchanges {
                 let stage = laid.graph.get(exchange.ops[0]).stage;
                 buckets[stage as usize]
@@ -196,6 +195,7 @@ pub(super) fn deployed<'a>(
     let updated: Vec<u64> = counts.iter().map(|&count| updated(count, &plan.data_parallel())).collect();
     limits::host_groups(&plan.deployment.pipelining, &updated).map_err(PlanError::Invalid)?;
     let (mut laid, exchanges) = plan.lay();
+    let buckets = plan.buckets(&laid, &exchanges);
     let (model, stages, data) = (&plan.model, plan.stages, plan.data_parallel());
     let execution = model.execution();
     let moments = execution.optimizer.moments();
@@ -216,7 +216,7 @@ pub(super) fn deployed<'a>(
         exchanges,
         chain,
         boundaries: model.boundaries(stages),
-        states: counts.into_iter().zip(plan.buckets()).map(states).collect(),
+        states: counts.into_iter().zip(buckets).map(states).collect(),
         updates,
         feed: Fed { lanes, plan: feed },
         extent: plan.extent(),
