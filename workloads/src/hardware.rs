@@ -160,8 +160,8 @@ pub(crate) struct CostModels<'a> {
     pub(crate) channels: Vec<ChannelSpec>,
     /// Ways of rows of features.
     pub(crate) ways: Vec<RowWay>,
-    /// Time in which a thread of a host draws a neighbour.
-    neighbour: Time,
+    /// Costs of the host's calls.
+    host: &'a HostCosts,
     geometry: Arc<Geometry>,
     /// Hops that collectives of a kind of group cross.
     hops: BTreeMap<(Group, Scope), Vec<Route>>,
@@ -187,7 +187,7 @@ struct GpuModels {
 impl<'a> CostModels<'a> {
     pub(crate) fn new(
         (job, kinds): (&'a Job<'a>, &'a Kinds),
-        hardware: &Hardware<'_>,
+        hardware: &Hardware<'a>,
         launch: Launch,
         hosts: HostRates,
         exchanged: HostMemory,
@@ -224,7 +224,7 @@ impl<'a> CostModels<'a> {
             known: BTreeMap::new(),
             channels: Vec::new(),
             ways: Vec::new(),
-            neighbour: hardware.host.neighbour.time(),
+            host: hardware.host,
             geometry,
             hops: BTreeMap::new(),
         })

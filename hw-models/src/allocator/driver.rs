@@ -4,7 +4,7 @@ use std::ops::{Add, AddAssign, Sub};
 
 /// Segments, each one call of the driver: `cudaMalloc` or `cudaFree`, or the same of a page of a
 /// segment that grows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Segments {
     /// How many.
     pub count: u64,

@@ -20,6 +20,7 @@ mod convolution;
 mod corrections;
 mod depthwise;
 mod described;
+mod draws;
 mod fused;
 mod gemm;
 mod grouped;

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::parameters::GraphParameters;
 use super::rows::Blocks;
-use super::{Dtype, KernelClass, KernelCost, KernelError, KernelModel, StreamClass};
+use super::{Dtype, KernelClass, KernelCost, KernelError, KernelModel, StreamClass, draws};
 
 /// A walk over edges of a graph: rows read by index, functions of each edge, sums by destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -61,6 +61,9 @@ pub enum Walk {
     Block,
     /// One after the other, by a thread for each element of a row (sums of DGL).
     Thread,
+    /// As candidates of a draw, by a warp: `edges` are all candidates, `longest` those of one
+    /// destination.
+    Draw,
 }
 
 /// Bytes of the edges of a thread block.
@@ -84,10 +87,15 @@ impl KernelModel {
         let level = |share: f64| graph.cached + (1.0 - graph.cached) * share;
         let level = level(out_of_memory as f64 / read as f64);
         let fullest = shape.longest as f64 * shape.edge_seconds(graph, level);
-        let lives = shape.destinations as f64 * graph.block_us * 1e-6 * level;
+        let summed = if shape.walk == Walk::Draw { 0 } else { shape.destinations };
+        let lives = summed as f64 * graph.block_us * 1e-6 * level;
         let evenly = read.saturating_add(shape.written).div_ceil(BLOCK_BYTES);
+        let of_destinations = match shape.walk {
+            Walk::Draw => shape.destinations.div_ceil(draws::NODES),
+            Walk::Block | Walk::Thread => shape.destinations,
+        };
         let blocks = Blocks {
-            count: if shape.destinations > 0 { shape.destinations } else { evenly },
+            count: if shape.destinations > 0 { of_destinations } else { evenly },
             resident: RESIDENT,
             bytes: out_of_memory.saturating_add(shape.written).max(1),
             achieved,
@@ -95,7 +103,8 @@ impl KernelModel {
             seconds: |sms| {
                 let added = self.atomic_seconds(shape.atomics / shape.dtype.bytes(), sms);
                 let cached = self.cache_seconds(indexed.cache.saturating_add(kept), sms);
-                (added + cached).max(fullest).max(lives / (f64::from(sms) * RESIDENT as f64))
+                let walked = fullest.max(lives / (f64::from(sms) * RESIDENT as f64));
+                (added + cached).max(walked).max(shape.drawing_seconds(&self.facts, sms))
             },
         };
         Ok(blocks.cost(self, graph.start_us, 0.0, KernelClass::Traversal))
@@ -120,6 +129,7 @@ impl Traversal {
             _ if self.atomics > 0 => graph.conflict_ns,
             Walk::Block => (graph.edge_ns + self.row_bytes as f64 / graph.bytes_per_ns) * level,
             Walk::Thread => graph.read_ns * (graph.cached + level),
+            Walk::Draw => 0.0,
         };
         ns * 1e-9
     }

@@ -4,6 +4,7 @@
 use graphs::Graph;
 use graphs::cache::{Policy, Reads};
 use graphs::sampling::{self, Hop, expected};
+use hw_models::catalogue::WARP;
 use reports::summary::{Epoch, EpochParts};
 use workloads::diagnostic::Diagnostic;
 use workloads::feed::{Access, Around, Batch, BatchHop, Cache, Features, FeedPlan, Home, Kept, Sampling};
@@ -74,6 +75,7 @@ fn feed(scenario: &Scenario, settings: &GraphNetwork) -> Result<Option<FeedPlan>
         multiprocessors: gpu.as_ref().map_or(1, |gpu| gpu.sms),
         sharing: machine.gpus_per_node().min(super::ranks(scenario) as u32),
         ranks: super::ranks(scenario) as u32,
+        arrays_of_driver: settings.system.arrays_of_driver(),
         memory: gpu.map_or(0, |gpu| (gpu.memory_gib * f64::from(1 << 30)) as u64),
     };
     Ok(Some(FeedPlan::of(&features, sampling, &batch, around)))
@@ -120,10 +122,14 @@ fn batch(
     Batch {
         hops: hops
             .iter()
-            .map(|hop| BatchHop {
+            .zip(&sampling.fan_out)
+            .map(|(hop, fan_out)| BatchHop {
                 destinations: whole(hop.destinations.iter().sum()),
                 sources: whole(hop.rows()),
                 edges: whole(hop.sampled()),
+                fan_out: fan_out.get(),
+                rounds: whole(rounds(hop, fan_out.get())),
+                longest: hop.longest(),
             })
             .collect(),
         rows: hops.last().map_or(0, |hop| whole(hop.rows())),
@@ -134,6 +140,13 @@ fn batch(
         on_gpu,
         on_host,
     }
+}
+
+/// Rounds in which the threads of warps pass over what lists have more than is drawn of them.
+fn rounds(hop: &Hop, fan_out: u64) -> f64 {
+    let beyond = |degree: u64| degree.saturating_sub(fan_out).div_ceil(WARP.into());
+    let of = |&(degree, nodes): &(u64, f64)| nodes * beyond(degree) as f64;
+    hop.lists.iter().flatten().map(of).sum()
 }
 
 /// Share of the rows that a cache of a share of all pages keeps by choice. A page comes with all its

@@ -36,6 +36,8 @@ pub struct DrawnHop {
     pub sources: u64,
     /// Sampled edges.
     pub edges: u64,
+    /// Edges that they are drawn from.
+    pub candidates: u64,
 }
 
 impl Edges {
@@ -98,14 +100,16 @@ impl Edges {
         let mut reached: BTreeSet<u32> = seeds.iter().copied().collect();
         let mut hop = |&fan_out: &u64| {
             let destinations: Vec<u32> = reached.iter().copied().collect();
-            let mut edges = 0;
+            let (mut edges, mut candidates) = (0, 0);
             for node in &destinations {
                 let of = &self.neighbours[*node as usize];
                 let drawn = of.len().min(fan_out as usize);
                 edges += drawn as u64;
+                candidates += of.len() as u64;
                 reached.extend(index::sample(random, of.len(), drawn).iter().map(|at| of[at]));
             }
-            DrawnHop { destinations: destinations.len() as u64, sources: reached.len() as u64, edges }
+            let (destinations, sources) = (destinations.len() as u64, reached.len() as u64);
+            DrawnHop { destinations, sources, edges, candidates }
         };
         let hops = fan_out.iter().map(&mut hop).collect();
         Drawn { hops, rows: reached.into_iter().collect() }

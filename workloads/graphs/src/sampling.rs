@@ -36,6 +36,8 @@ pub struct Hop {
     pub sources: Vec<f64>,
     /// Sampled edges, by relation.
     pub edges: Vec<f64>,
+    /// By relation, numbers of destinations by their edges in, ascending.
+    pub lists: Vec<Vec<(u64, f64)>>,
 }
 
 impl Hop {
@@ -47,6 +49,20 @@ impl Hop {
     /// Sampled edges of all relations.
     pub fn sampled(&self) -> f64 {
         self.edges.iter().sum()
+    }
+
+    /// Most edges in that at least one of the destinations has.
+    pub fn longest(&self) -> u64 {
+        let of = |lists: &Vec<(u64, f64)>| {
+            let mut longer = 0.0;
+            let mut from_the_longest = lists.iter().rev();
+            let longest = from_the_longest.find(|&&(_, nodes)| {
+                longer += nodes;
+                longer >= 0.5
+            });
+            longest.map_or(0, |&(degree, _)| degree)
+        };
+        self.lists.iter().map(of).max().unwrap_or(0)
     }
 }
 
@@ -114,13 +130,14 @@ impl<'a> Frontier<'a> {
     /// Samples once more.
     pub(crate) fn hop(&mut self, fan_out: u64) -> Hop {
         let destinations = self.reached();
-        let edges = (0..self.graph.relations.len()).map(|relation| self.sampled(relation, fan_out));
-        let edges = edges.collect();
+        let lists: Vec<_> = (0..self.graph.relations.len()).map(|relation| self.lists(relation)).collect();
+        let sampled = |&(degree, nodes): &(u64, f64)| nodes * degree.min(fan_out) as f64;
+        let edges = lists.iter().map(|lists| lists.iter().map(sampled).sum()).collect();
         self.fan_outs.push(fan_out);
         let used = (0..self.graph.relations.len()).map(|relation| self.share_used(relation));
         let used = used.collect();
         self.states.push(State::new(self.graph, used));
-        Hop { destinations, sources: self.reached(), edges }
+        Hop { destinations, sources: self.reached(), edges, lists }
     }
 
     /// Share of the edges of a relation that the last hop has used.
@@ -145,14 +162,14 @@ impl<'a> Frontier<'a> {
         others.max(0.0) * (1.0 - unreached) + seeds
     }
 
-    /// Edges of a relation that the nodes reached so far sample.
-    fn sampled(&self, relation: usize, fan_out: u64) -> f64 {
+    /// Nodes reached so far, by their edges in of a relation.
+    fn lists(&self, relation: usize) -> Vec<(u64, f64)> {
         let last = self.states.len() - 1;
-        let drawn = |bucket: &Bucket| {
-            let reached: f64 = (0..=last).map(|hop| self.entered(relation, bucket, hop)).sum();
-            reached * bucket.degree.min(fan_out) as f64
+        let reached = |bucket: Bucket| {
+            let nodes = (0..=last).map(|hop| self.entered(relation, &bucket, hop)).sum();
+            (bucket.degree, nodes)
         };
-        buckets(&self.graph.relations[relation]).map(|bucket| drawn(&bucket)).sum()
+        buckets(&self.graph.relations[relation]).map(reached).collect()
     }
 
     /// Share of the edges of a relation that any hop up to now used.

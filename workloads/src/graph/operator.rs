@@ -9,6 +9,7 @@ pub use hw_models::kernels::{
     Attached, Attention, Convolution, ConvolutionAlgorithm, ConvolutionPass, Dtype, Fused, FusedAnchor, Gemm,
     GroupedGemm, Layout, Pass, Second, Segments, Stream, StreamClass, Traversal, Walk,
 };
+use hw_models::reads::INDEX_BYTES;
 
 pub use hw_models::reads::{Order, PageReads, RowReads, Sockets};
 
@@ -203,6 +204,9 @@ pub enum RowWork {
         /// Bytes of the rows in them that are of use.
         payload: u64,
     },
+    /// The host takes segments of device memory from the driver, waits for what is written there,
+    /// and gives them back.
+    Allocate(allocator::Segments),
     /// The GPU reads pages of managed memory, which come when they are touched.
     Fault {
         /// Where the rows are.
@@ -228,16 +232,14 @@ impl RowWork {
     /// Bytes of all rows.
     pub const fn bytes(self) -> u64 {
         match self {
-            Self::Sample { edges, .. } => edges * EDGE_BYTES,
+            Self::Sample { edges, .. } => edges * INDEX_BYTES,
             Self::Copy { rows, row_bytes, .. } => rows * row_bytes,
             Self::Read { rows, .. } | Self::Fault { rows, .. } => rows.rows * rows.row_bytes,
             Self::Pages { payload, .. } => payload,
+            Self::Allocate(_) => 0,
         }
     }
 }
-
-/// Bytes of the index of a neighbour.
-pub const EDGE_BYTES: u64 = 8;
 
 /// What the host beside a rank does with bytes of its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

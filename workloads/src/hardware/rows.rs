@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use hw_models::host::HostCosts;
 use hw_models::machine::{DirectedLink, Route, RouteKind};
 use hw_models::reads::{
-    HostGather, LinkReads, ManagedReads, Order, PageReaders, PageReads, RowReads, sorting,
+    HostGather, INDEX_BYTES, LinkReads, ManagedReads, Order, PageReaders, PageReads, RowReads, sorting,
 };
 use sim_core::fixed::Rate;
 use sim_core::program::{CapRow, CapTable};
@@ -13,7 +14,7 @@ use sim_core::time::Time;
 
 use super::{CostModels, HardwareError};
 use crate::cost::OpCost;
-use crate::graph::operator::{Afar, EDGE_BYTES, Medium, RowWork, Sockets};
+use crate::graph::operator::{Afar, Medium, RowWork, Sockets};
 use crate::site::{LineRequests, RowSource, RowWay};
 
 impl CostModels<'_> {
@@ -21,7 +22,7 @@ impl CostModels<'_> {
     pub(super) fn rows(&mut self, kind: usize, work: RowWork) -> Result<OpCost, HardwareError> {
         match work {
             RowWork::Sample { edges, threads } => {
-                let time = edges as f64 * self.neighbour.as_secs() / f64::from(threads.max(1));
+                let time = edges as f64 * self.host.neighbour.time().as_secs() / f64::from(threads.max(1));
                 Ok(of_host(SAMPLED_BYTES * edges, time))
             }
             RowWork::Copy { rows, row_bytes, order, threads, on } => {
@@ -33,6 +34,11 @@ impl CostModels<'_> {
                 }
                 let way = self.way_of_rows(RowWay::of(RowSource::Copied(on)));
                 Ok(OpCost::Fetch { bytes, way, cap: rate(bytes, seconds) })
+            }
+            RowWork::Allocate(segments) => {
+                let HostCosts { allocation, release, synchronise, .. } = self.host;
+                let calls = allocation.time(segments).saturating_add(release.time(segments));
+                Ok(OpCost::Lasting(calls.saturating_add(synchronise.time())))
             }
             RowWork::Read { rows, from, multiprocessors } => self.read(kind, rows, from, multiprocessors),
             RowWork::Pages { pages, payload } => self.pages(kind, pages, payload),
@@ -177,7 +183,7 @@ fn reads_of(models: &CostModels<'_>, route: &Route) -> Option<LinkReads> {
 const LINE: f64 = 128.0;
 /// Bytes of host memory that drawing a neighbour touches: the line of its index, and what is
 /// written.
-const SAMPLED_BYTES: u64 = 64 + 2 * EDGE_BYTES;
+const SAMPLED_BYTES: u64 = 64 + 2 * INDEX_BYTES;
 /// Share of the rate of all multiprocessors with which a kernel does without the others.
 const SATURATED: f64 = 0.97;
 

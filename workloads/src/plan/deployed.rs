@@ -237,7 +237,7 @@ impl<'a> Deployed<'a> {
         &self,
         job: &'j Job<'j>,
         kinds: &'j Kinds,
-        hardware: &Hardware<'_>,
+        hardware: &Hardware<'j>,
     ) -> Result<Priced<'j>, PlanError> {
         let Deployment { launch, pipelining, .. } = self.deployment;
         let arrays = self.arrays(job)?;

@@ -11,8 +11,8 @@ use workloads::graph::operator::{Afar, CollectiveKind, RowWork, Work};
 fn batch() -> Batch {
     Batch {
         hops: vec![
-            BatchHop { destinations: 100, sources: 1_000, edges: 1_000 },
-            BatchHop { destinations: 1_000, sources: 1_000, edges: 9_000 },
+            BatchHop { destinations: 100, sources: 1_000, edges: 1_000, ..LISTS },
+            BatchHop { destinations: 1_000, sources: 1_000, edges: 9_000, ..LISTS },
         ],
         rows: 1_000,
         table_rows: 1_000_000,
@@ -23,6 +23,10 @@ fn batch() -> Batch {
         on_host: Kept { rows: 0, hits: 0.0 },
     }
 }
+
+/// Lists of up to 5,000 edges, of which 10 are drawn.
+const LISTS: BatchHop =
+    BatchHop { destinations: 0, sources: 0, edges: 0, fan_out: 10, rounds: 3_000, longest: 5_000 };
 
 const TABLE: u64 = 512_000_000;
 
@@ -37,16 +41,22 @@ fn sampled_plan(
     [sharing, ranks]: [u32; 2],
     batch: &Batch,
 ) -> FeedPlan {
-    let sampling = Sampling {
+    let features = Features { home, access, ..Features::default() };
+    FeedPlan::of(&features, &sampling(place), batch, around(sharing, ranks))
+}
+
+fn sampling(place: SamplingPlace) -> Sampling {
+    Sampling {
         batch: Count::literal(100),
         fan_out: vec![Count::literal(10), Count::literal(10)],
         place,
         workers: Count::literal(0),
         ids: IdType::Int64,
-    };
-    let features = Features { home, access, ..Features::default() };
-    let around = Around { multiprocessors: 100, sharing, ranks, memory: 16 << 30 };
-    FeedPlan::of(&features, &sampling, batch, around)
+    }
+}
+
+fn around(sharing: u32, ranks: u32) -> Around {
+    Around { multiprocessors: 100, sharing, ranks, memory: 16 << 30, arrays_of_driver: false }
 }
 
 /// Work of all tasks behind the drawing of neighbours and the copy of these.
@@ -77,7 +87,7 @@ fn a_gpu_draws_hop_by_hop_and_numbers_nodes_through_tables() {
     let plan = sampled_plan(SamplingPlace::Gpu, Home::Gpu, Access::HostGather, [1, 1], &batch());
     assert_eq!(plan.on_gpu, TABLE + 10_000 * 512 + (10_000_000 + 1_000_000) * 8);
     let tasks = &plan.lanes[0].tasks;
-    assert_eq!(tasks.len(), 2 * 11);
+    assert_eq!(tasks.len(), 2 * 12);
     let of = |name: &str| tasks.iter().find(|(own, _)| *own == name).expect("a kernel").1;
     let walk = |name| match of(name) {
         Work::Traversal(walk) => walk,
@@ -86,12 +96,47 @@ fn a_gpu_draws_hop_by_hop_and_numbers_nodes_through_tables() {
     assert_eq!(walk("count edges to draw").gathered, 100 * 2 * 8);
     let draw = walk("draw neighbours");
     assert_eq!((draw.gathered, draw.written), (1_000 * 8, 3 * 1_000 * 8));
+    assert_eq!((draw.edges, draw.longest), (3_000 * 32, 4_990));
     let Work::Stream(clear) = of("clear table of nodes") else { panic!("a pass") };
     assert_eq!(clear.bytes_written, 4_096 * 24);
     assert_eq!(walk("insert nodes").atomics, 1_100 * 16);
     assert_eq!(walk("number new nodes").written, 1_000 * 8);
     let ends = walk("renumber sources").gathered + walk("renumber destinations").gathered;
     assert_eq!(ends, 2 * 1_000 * 24);
+}
+
+/// Of 100 nodes with 10 edges drawn of each at most and 1,000 in all: three arrays of 1,000 numbers
+/// as they are drawn, three of the edges, and two of 1,100 nodes.
+#[test]
+fn arrays_of_the_driver_are_taken_once_a_hop() {
+    let sampling = sampling(SamplingPlace::Gpu);
+    let around = Around { arrays_of_driver: true, ..around(1, 1) };
+    let features = Features { home: Home::Gpu, ..Features::default() };
+    let tasks = &FeedPlan::of(&features, &sampling, &batch(), around).lanes[0].tasks;
+    let taken = tasks.iter().filter_map(|(_, work)| match work {
+        Work::Rows(RowWork::Allocate(segments)) => Some((segments.count, segments.bytes)),
+        _ => None,
+    });
+    let bytes = |most: u64, edges: u64, nodes: u64| (3 * most + 3 * edges + 2 * nodes) * 8;
+    let by_hand = [(8, bytes(1_000, 1_000, 1_100)), (8, bytes(10_000, 9_000, 10_000))];
+    assert_eq!(taken.collect::<Vec<_>>(), by_hand);
+}
+
+/// 900 rows come in a buffer and are read and written once more; without a cache the copy ends
+/// where they belong.
+#[test]
+fn copied_rows_are_placed_beside_those_of_a_cache() {
+    let placed = |batch: &Batch| {
+        let plan = plan(Home::HostPinned, Access::HostGather, 1, 1, batch);
+        let tasks = plan.lanes.iter().flat_map(|lane| &lane.tasks);
+        let placed = tasks.filter(|(name, _)| *name == "place copied rows");
+        (placed.map(|&(_, work)| work).collect::<Vec<_>>(), plan.on_gpu)
+    };
+    let (tasks, held) = placed(&batch());
+    let [Work::Traversal(walk)] = tasks[..] else { panic!("{tasks:?}") };
+    assert_eq!((walk.gathered, walk.written), (900 * 512, 900 * 512));
+    assert_eq!(held, (10_000 + 900) * 512);
+    assert_eq!(placed(&Batch { on_gpu: Kept::default(), ..batch() }), (Vec::new(), 0));
 }
 
 #[test]
@@ -136,10 +181,10 @@ fn drives_are_read_for_rows_that_no_memory_has() {
     assert_eq!((payload, rows.rows), (500 * 512, 400));
     assert_eq!((by_gpu.table, by_gpu.sockets, by_gpu.on_host), (TABLE, None, 200_000 * 512 / 4));
     let by_host = plan(Home::Drives, Access::HostGather, 4, 4, &kept);
-    let [Work::Rows(RowWork::Pages { pages, .. }), Work::Rows(RowWork::Copy { rows, on, .. }), _, _] =
+    let [Work::Rows(RowWork::Pages { pages, .. }), Work::Rows(RowWork::Copy { rows, on, .. }), _, _, _] =
         tasks(&by_host)[..]
     else {
-        panic!("pages, then rows to a buffer, the copy, rows of the cache: {by_host:?}")
+        panic!("pages, rows to a buffer, the copy, their places, rows of the cache: {by_host:?}")
     };
     assert_eq!((pages.pages, pages.by, rows, on), (499, PageReaders::Host(8), 900, Sockets::Each));
     assert_eq!(by_host.on_host, 200_000 * 512 / 4 + 900 * 512);

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rows::Blocks;
 use super::{Dtype, KernelClass, KernelCost, KernelError, KernelModel, Layout, StreamClass};
+use crate::reads::INDEX_BYTES;
 
 /// Products of rows with one weight for each segment of them (typed linear layers), in one kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -184,6 +185,3 @@ impl Segments {
         }
     }
 }
-
-/// Bytes of an entry of a list of rows.
-const INDEX_BYTES: u64 = 8;

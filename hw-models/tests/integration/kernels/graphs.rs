@@ -74,6 +74,23 @@ fn atomics_take_clocks_and_wait_for_each_other_on_a_row() {
     assert!(added > 2.0 * stored && hub > 4.0 * added, "{stored} {added} {hub}");
 }
 
+/// Each state of random numbers costs, each candidate does, and a hub takes its own in a row.
+#[test]
+fn draws_pay_for_states_candidates_and_the_longest_list() {
+    let drawn = |nodes, edges, longest| {
+        let read = Traversal { streamed: 0, written: nodes * 4, destinations: nodes, ..sum(edges, nodes) };
+        seconds(&Traversal { longest, row_bytes: 4, walk: Walk::Draw, ..read })
+    };
+    let few = drawn(64, 0, 0);
+    assert!(few > 20e-6, "curand_init alone takes tens of thousands of clocks: {few}");
+    let many = drawn(1 << 20, 0, 0);
+    assert!(many > 10.0 * few, "{many} {few}");
+    let candidates = drawn(1 << 20, 1 << 32, 4_096);
+    assert!(candidates > 3.0 * many, "{candidates} {many}");
+    let hub = drawn(64, 1 << 24, 1 << 24);
+    assert!(hub > 0.03, "half a million rounds of some 140 clocks at 1.8 GHz: {hub}");
+}
+
 proptest! {
     #[test]
     fn no_shape_breaks_the_model(
@@ -82,10 +99,11 @@ proptest! {
         gathered: bool,
         scattered: bool,
         (streamed, cached, atomics) in (0_u64..1 << 50, 0_u64..1 << 50, 0_u64..1 << 50),
+        walked in prop::sample::select(vec![Walk::Block, Walk::Thread, Walk::Draw]),
     ) {
         let dtype = Dtype::Bf16;
         let segments = Segments { rows, segments, longest, n, k, dtype, layout, gathered, table: segments, scattered };
-        let walk = Traversal { streamed, cached, atomics, longest, gathered: rows, table: n, ..sum(rows, k) };
+        let walk = Traversal { streamed, cached, atomics, longest, gathered: rows, table: n, walk: walked, ..sum(rows, k) };
         for device in ["h100-sxm5-80gb", "rtx-3090"] {
             let model = model(device);
             let valid = |cost: KernelCost| {

@@ -71,6 +71,7 @@ proptest! {
                 ("sources", (|drawn: &DrawnHop| drawn.sources) as fn(&DrawnHop) -> u64, found.rows()),
                 ("edges", |drawn| drawn.edges, found.sampled()),
                 ("destinations", |drawn| drawn.destinations, found.destinations[0]),
+                ("candidates", |drawn| drawn.candidates, candidates(found)),
             ] {
                 let drawn: Vec<f64> = draws.iter().map(|hops| of(&hops[hop]) as f64).collect();
                 let mean = drawn.iter().sum::<f64>() / DRAWS as f64;
@@ -97,6 +98,8 @@ proptest! {
                 prop_assert!(*sources >= 0.0 && *sources <= of.nodes as f64 * (1.0 + 1e-9));
             }
             prop_assert!(hop.rows() >= hop.destinations.iter().sum::<f64>() * (1.0 - 1e-9));
+            let longest = graph.relations.iter().map(|relation| relation.in_degrees.largest()).max();
+            prop_assert!(hop.longest() <= longest.unwrap_or(0));
         }
         let mut wider = fan_out.clone();
         let at = at % wider.len();
@@ -104,6 +107,11 @@ proptest! {
         let rows = |hops: &[Hop]| hops[hops.len() - 1].rows();
         prop_assert!(rows(&of(&wider)) >= rows(&hops) * (1.0 - 1e-9));
     }
+}
+
+/// Edges in of all destinations.
+fn candidates(hop: &Hop) -> f64 {
+    hop.lists.iter().flatten().map(|&(degree, nodes)| nodes * degree as f64).sum()
 }
 
 fn preset(name: &str) -> Graph {

@@ -5,10 +5,12 @@
 //! they send each other indices, then the rows that these ask for (its distributed memory,
 //! `gather_op_impl_nccl.cu`): two all-to-alls with a kernel before and behind each.
 
+use hw_models::reads::INDEX_BYTES;
+
 use crate::feed::FeedPlan;
 use crate::graph::operator::{Afar, Collective, CollectiveKind, Group, RowWork, Work};
 
-use super::{EDGE, Rows, Task, indexed};
+use super::{Rows, Task, indexed};
 
 /// Adds what copies rows that each GPU has all of.
 pub(super) fn own(plan: &mut FeedPlan, rows: &Rows<'_>) {
@@ -38,10 +40,11 @@ pub(super) fn sharded(plan: &mut FeedPlan, rows: &Rows<'_>) {
     let of_batch = missed * rows.batch.row_bytes;
     // Rows for the others, and those of the others before they are put in order.
     plan.on_gpu += rows.table().div_ceil(rows.around.ranks.max(1).into()) + 2 * of_batch;
-    let bucket = Work::Traversal(indexed((missed, EDGE), missed * EDGE, missed * 2 * EDGE));
+    let bucket =
+        Work::Traversal(indexed((missed, INDEX_BYTES), missed * INDEX_BYTES, missed * 2 * INDEX_BYTES));
     plan.lanes.push(rows.gather([
         ("sort indices by owner", bucket),
-        exchange("exchange indices", missed * EDGE),
+        exchange("exchange indices", missed * INDEX_BYTES),
         rows.found("gather rows for others", missed),
         exchange("exchange rows", of_batch),
         rows.found("put rows in order", missed),

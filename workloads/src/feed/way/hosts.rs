@@ -43,7 +43,11 @@ pub(super) fn staged(plan: &mut FeedPlan, rows: &Rows<'_>, before: Option<Task>)
     let tasks = before.into_iter().chain([("copy rows to a buffer", Work::Rows(copy))]).collect();
     plan.lanes.push(FeedLane { part: FeedPart::Gather, tasks, buffers, freed });
     let to_gpu = TierCopy { from: Medium::HOST, to: Medium::HBM, bytes, role: Role::Input };
-    let copied = rows.gather([("copy the buffer", Work::Transfer(to_gpu))]);
-    plan.lanes.push(FeedLane { part: FeedPart::Copy, ..copied });
+    let copied = ("copy the buffer", Work::Transfer(to_gpu));
+    // Beside rows of a cache they go from a buffer to their places.
+    let placed = (rows.missed < rows.batch.rows).then(|| rows.found("place copied rows", rows.missed));
+    plan.on_gpu += placed.map_or(0, |_| bytes);
+    let gathered = rows.gather([copied].into_iter().chain(placed));
+    plan.lanes.push(FeedLane { part: FeedPart::Copy, ..gathered });
     plan.on_host += bytes * u64::from(prefetch.max(1));
 }

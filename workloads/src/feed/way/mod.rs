@@ -5,6 +5,8 @@ mod drives;
 mod gpus;
 mod hosts;
 
+use hw_models::reads::INDEX_BYTES;
+
 use crate::graph::operator::{Dtype, Medium, Role, RowReads, RowWork, TierCopy, Traversal, Walk, Work};
 
 use super::settings::{Features, Home, Process, Sampling, SamplingPlace};
@@ -41,6 +43,12 @@ pub struct BatchHop {
     pub sources: u64,
     /// Edges that are drawn.
     pub edges: u64,
+    /// Edges that are drawn of a node at most.
+    pub fan_out: u64,
+    /// Rounds in which the threads of warps pass over what lists have more than that.
+    pub rounds: u64,
+    /// Edges of the longest list.
+    pub longest: u64,
 }
 
 impl Batch {
@@ -59,7 +67,7 @@ pub struct Kept {
     pub hits: f64,
 }
 
-/// The host and the GPU that make batches.
+/// The host, the GPU and the system that make batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Around {
     /// Multiprocessors of the GPU.
@@ -70,6 +78,8 @@ pub struct Around {
     pub ranks: u32,
     /// Bytes of the GPU's memory.
     pub memory: u64,
+    /// The system takes arrays of edges from the driver and gives them back in each step.
+    pub arrays_of_driver: bool,
 }
 
 /// A task of a lane.
@@ -91,7 +101,7 @@ impl FeedPlan {
     pub fn of(features: &Features, sampling: &Sampling, batch: &Batch, around: Around) -> Self {
         let missed = ((batch.rows as f64) * (1.0 - batch.on_gpu.hits)).round() as u64;
         let buffers = features.buffers();
-        let mut plan = Self { lanes: vec![sample(sampling, features, batch)], ..Self::default() };
+        let mut plan = Self { lanes: vec![sample(sampling, features, batch, around)], ..Self::default() };
         plan.on_gpu = batch.on_gpu.rows * batch.row_bytes;
         plan.on_gpu += (u64::from(buffers) - 1) * batch.rows * batch.row_bytes;
         if sampling.place == SamplingPlace::Gpu {
@@ -120,18 +130,15 @@ fn copied(sampling: &Sampling, batch: &Batch) -> Task {
     ("copy drawn edges", Work::Transfer(copy))
 }
 
-/// Bytes of an index.
-const EDGE: u64 = 8;
-
 /// Draws neighbours.
-fn sample(sampling: &Sampling, features: &Features, batch: &Batch) -> FeedLane<Task> {
+fn sample(sampling: &Sampling, features: &Features, batch: &Batch, around: Around) -> FeedLane<Task> {
     let workers = sampling.workers.get() as u32;
     let (tasks, ahead) = match sampling.place {
         SamplingPlace::Host => {
             let draw = RowWork::Sample { edges: batch.edges(), threads: workers.max(1) };
             (vec![("draw neighbours", Work::Rows(draw))], workers)
         }
-        place => (draws::tasks(batch, sampling.ids.bytes(), place), 0),
+        place => (draws::tasks(batch, sampling.ids.bytes(), place, around.arrays_of_driver), 0),
     };
     // Another process reads rows while this one draws for the next batch, or draws them as well.
     let is_beside = matches!(features.process, Process::Mps(_)) || features.prefetched() > 0;
@@ -163,7 +170,7 @@ impl Rows<'_> {
     /// Copies rows of a table in the memory of the GPU.
     fn found(&self, name: &'static str, rows: u64) -> Task {
         let row_bytes = self.batch.row_bytes;
-        (name, Work::Traversal(indexed((rows, row_bytes), rows * EDGE, rows * row_bytes)))
+        (name, Work::Traversal(indexed((rows, row_bytes), rows * INDEX_BYTES, rows * row_bytes)))
     }
 
     /// Copies those that the cache of the GPU has, if any.

@@ -172,6 +172,11 @@ impl System {
         }
     }
 
+    /// True if arrays of edges are taken from the driver, and given back in each step.
+    pub fn arrays_of_driver(self) -> bool {
+        self.rules().formats == Formats::ConvertedByDriver
+    }
+
     /// A layer as the system has it before it makes kernels.
     pub(super) fn rewritten(self, layer: NetworkLayer) -> NetworkLayer {
         match self {
