@@ -124,6 +124,7 @@ fn lowered(launch_waits: LaunchWaits) -> Lowered {
         framework: &frameworks["pytorch-2"],
         copies: &parse(COPIES),
         libraries: Libraries::default(),
+        measured: &[],
         memo: None,
     };
     build_on(&plan, &hardware).expect("a plan that can be built").lowered

@@ -31,7 +31,7 @@ use crate::host_update::HostRates;
 use crate::memo::Memo;
 use crate::model::reuse::Reuse;
 use crate::model::transformer::{Collective, CollectiveKind, Group, HostWork, HostWorkKind, Operator, Work};
-use crate::passes::fusion::Prices;
+use crate::passes::fusion::{MeasuredKernel, Prices, of_gpu};
 use crate::plan::Launch;
 use crate::site::{ChannelSpec, Job, Kinds, RowWay};
 
@@ -60,6 +60,8 @@ pub struct Hardware<'a> {
     pub copies: &'a CopyCatalogue,
     /// Where the framework takes its kernels from.
     pub libraries: Libraries,
+    /// Kernels that were timed on its GPUs.
+    pub measured: &'a [MeasuredKernel],
     /// Memory of plans with equal constants, where it is kept.
     pub memo: Option<&'a Memo>,
 }
@@ -135,6 +137,7 @@ impl<'a> Hardware<'a> {
             architecture: gpu.architecture.clone(),
             facts: GpuFacts::of(gpu, clock).with(self.libraries),
             libraries: self.libraries,
+            measured: of_gpu(self.measured, name),
         };
         let nothing = Memo::default();
         self.memo.unwrap_or(&nothing).devices.get(kind, || self.kernel_model((name, gpu), clock))

@@ -279,6 +279,19 @@ impl KernelCost {
         self.fixed.saturating_add(picoseconds(self.of_blocks()))
     }
 
+    /// The same kernel, found to take so long alone beside a memory of `hbm` (bytes/s): bytes that
+    /// it could not bring in that time come out of a cache.
+    #[must_use]
+    pub fn taking(self, time: Time, hbm: f64) -> Self {
+        let times = time.as_secs() / self.alone().as_secs();
+        let fixed = picoseconds(self.fixed.as_secs() * times);
+        let most = hbm * time.saturating_sub(fixed).as_secs();
+        let bytes = self.bytes.min(most as u64).max(1);
+        let speed = bytes as f64 / self.bytes as f64 / times;
+        let at_speed = |row: SpeedRow| SpeedRow { bytes_per_s: row.bytes_per_s * speed, ..row };
+        Self { fixed, bytes, rows: self.rows.into_iter().map(at_speed).collect(), ..self }
+    }
+
     /// Its speeds as the engine takes them, of an activity that moves `bytes` in the same time, where the memory gives all kernels
     /// together at most `hbm`.
     pub fn speeds(&self, bytes: u64, hbm: Rate) -> CapTable {

@@ -20,6 +20,7 @@ mod import_plan;
 mod input;
 mod interrupt;
 mod journal;
+mod kernels;
 mod lines;
 mod list;
 mod merge;

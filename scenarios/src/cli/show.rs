@@ -27,6 +27,9 @@ pub(super) struct Arguments {
     /// `techniques.movement_plan`
     #[arg(long, conflicts_with = "explain")]
     tensors: bool,
+    /// Kernels among which fusion searches, as a file for `techniques.fusion.measured`
+    #[arg(long, conflicts_with_all = ["explain", "tensors"])]
+    kernels: bool,
 }
 
 /// Prints one run of the experiment; over a sweep the first whose sizes multiply.
@@ -36,6 +39,7 @@ pub(super) fn show(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tro
     let settings = experiment.explain(&resolved);
     match &arguments.explain {
         _ if arguments.tensors => super::tensors::print(&resolved, printer),
+        _ if arguments.kernels => super::kernels::print(&resolved, printer),
         Some(path) => printer.print(&explanation(path, &settings)?),
         None => {
             let notes = resolved.scenario.model.not_modelled().iter().map(|note| format!("# {note}\n"));

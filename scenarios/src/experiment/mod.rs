@@ -16,7 +16,6 @@ mod graph_files;
 mod head;
 mod layers;
 mod merge;
-mod movement_plans;
 mod named;
 mod opened;
 mod overrides;
@@ -24,6 +23,7 @@ mod paths;
 mod presets;
 pub(crate) mod search;
 pub(crate) mod sweep;
+mod tables;
 mod traces;
 
 use std::ops::Range;

@@ -4,13 +4,16 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use workloads::passes::fusion::MeasuredKernel;
+use workloads::passes::movement_plan::Row;
+
 use super::calibrations::Calibrations;
 use super::configs::Configs;
 use super::files::Files;
 use super::graph_files::GraphFiles;
 use super::layers::Layers;
-use super::movement_plans::MovementPlans;
 use super::presets::Presets;
+use super::tables::Tables;
 use super::traces::Traces;
 use crate::schema::Scenario;
 use crate::text::source::Sources;
@@ -25,7 +28,8 @@ pub(super) struct Named {
     pub(super) calibrations: Calibrations,
     pub(super) traces: Traces,
     pub(super) graphs: GraphFiles,
-    pub(super) movement_plans: MovementPlans,
+    pub(super) movement_plans: Tables<Row>,
+    pub(super) kernels: Tables<MeasuredKernel>,
     pub(super) presets: Presets,
     pub(super) buildable: Buildable,
 }
@@ -57,7 +61,8 @@ impl Named {
             calibrations: Calibrations::read(files, layers, sources),
             traces: Traces::read(files, layers, sources),
             graphs: GraphFiles::read(files, layers, sources),
-            movement_plans: MovementPlans::read(files, layers, sources),
+            movement_plans: Tables::read(files, layers, sources),
+            kernels: Tables::read(files, layers, sources),
             presets: Presets::read(layers, sources),
             buildable: Buildable::default(),
         }

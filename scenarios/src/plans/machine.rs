@@ -71,6 +71,7 @@ pub(crate) fn hardware<'a>(machine: &'a Machine, scenario: &'a Scenario) -> Hard
         framework: super::framework(scenario),
         copies: constants.copies(),
         libraries: libraries(scenario),
+        measured: scenario.techniques.fusion.as_ref().map_or(&[], |fusion| fusion.kernels.as_slice()),
         memo: Some(constants.memo()),
     }
 }

@@ -18,7 +18,7 @@ use workloads::diagnostic::Diagnostic;
 use workloads::hardware::Hardware;
 use workloads::limits;
 use workloads::memory::Ranks;
-use workloads::passes::fusion::Explanation;
+use workloads::passes::fusion::{Candidate, Explanation};
 use workloads::placement::{Extent, Placement};
 use workloads::plan::{
     Built, Deployment, Floor, LayeredPlan, PipelinePlan, PlanError, StageCheckpoint, TransformerPlan,
@@ -134,6 +134,19 @@ pub(crate) fn fused(scenario: &Scenario) -> Result<Option<Explanation>, PlanErro
         Some(Plan::Transformer(plan)) => plan.fused(),
         Some(Plan::Layers(plan)) => plan.fused(),
         Some(Plan::Profiled(_)) | None => None,
+    })
+}
+
+/// Kernels among which the fusion of a checked scenario searches; none where it chooses nothing by
+/// times.
+///
+/// # Errors
+/// Some errors of [`check`].
+pub(crate) fn candidates(scenario: &Scenario) -> Result<Vec<Candidate>, PlanError> {
+    Ok(match Plan::of(scenario)? {
+        Some(Plan::Transformer(plan)) => plan.candidates(),
+        Some(Plan::Layers(plan)) => plan.candidates(),
+        Some(Plan::Profiled(_)) | None => Vec::new(),
     })
 }
 

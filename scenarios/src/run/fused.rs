@@ -97,5 +97,9 @@ pub(super) fn note(scenario: &Scenario) -> Option<String> {
     let bytes = quantity::bytes(sum(|group| group.bytes_saved));
     let searched =
         if pruned > 0 { format!("; of {considered} groups {pruned} could not gain") } else { String::new() };
-    Some(format!("fusion: {kernels} kernels do the work of {members}, and move {bytes} less{searched}"))
+    let timed = sum(|group| u64::from(group.times.is_some_and(|times| times.measured)));
+    let timed = if timed > 0 { format!("; {timed} were timed") } else { String::new() };
+    Some(format!(
+        "fusion: {kernels} kernels do the work of {members}, and move {bytes} less{searched}{timed}"
+    ))
 }

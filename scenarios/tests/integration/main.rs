@@ -44,6 +44,7 @@ mod remedies;
 mod schema;
 mod searches;
 mod support;
+mod timed_kernels;
 mod topics;
 mod tracing;
 mod traffic;

@@ -11,7 +11,7 @@ use sim_core::time::Time;
 use super::{HardwareError, alone, found};
 use crate::model::reuse::Reuse;
 use crate::model::transformer::Work;
-use crate::passes::fusion::KernelTimes;
+use crate::passes::fusion::{KernelTimes, OfGpu, name_of};
 
 /// Devices of one catalogue.
 #[derive(Debug, Default)]
@@ -29,12 +29,15 @@ pub(super) struct DeviceKind {
     pub(super) architecture: String,
     pub(super) facts: GpuFacts,
     pub(super) libraries: Libraries,
+    /// Times of kernels that were measured on it.
+    pub(super) measured: OfGpu,
 }
 
 /// The kernels of a device, with what they were found to take.
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) model: KernelModel,
+    measured: OfGpu,
     known: Mutex<Known>,
 }
 
@@ -52,7 +55,8 @@ impl Devices {
         if let Some((_, known)) = devices.iter().find(|(known, _)| *known == kind) {
             return Ok(Arc::clone(known));
         }
-        let device = Arc::new(Device { model: make()?, known: Mutex::default() });
+        let measured = kind.measured.clone();
+        let device = Arc::new(Device { model: make()?, measured, known: Mutex::default() });
         devices.push((kind, Arc::clone(&device)));
         Ok(device)
     }
@@ -82,7 +86,18 @@ impl KernelTimes for TimedDevice {
         Some((self.gap.saturating_add(cost.alone())).as_secs())
     }
 
+    fn gap(&self) -> f64 {
+        self.gap.as_secs()
+    }
+
+    fn is_measured(&self, work: &Work) -> bool {
+        self.device.measured(work).is_some()
+    }
+
     fn least(&self, work: &Work) -> f64 {
+        if let Some(measured) = self.device.measured(work) {
+            return self.gap.saturating_add(measured).as_secs();
+        }
         let dtype = match work.anchor() {
             Work::Gemm(gemm) => Some(gemm.dtype),
             Work::Convolution(convolution) => Some(convolution.dtype),
@@ -106,13 +121,23 @@ impl Device {
         self.cost_of(found(&self.model, work, reused))
     }
 
+    /// Time of a kernel that was measured.
+    pub(super) fn measured(&self, work: &Work) -> Option<Time> {
+        if self.measured.is_empty() { None } else { self.measured.get(&name_of(work)).copied() }
+    }
+
     /// Cost of work with what it finds in the cache.
     fn cost_of(&self, work: Work) -> Result<Option<Arc<KernelCost>>, KernelError> {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cost) = known().get(&work) {
             return Ok(Some(Arc::clone(cost)));
         }
-        let cost = alone(&self.model, &work)?.map(Arc::new);
+        let estimated = alone(&self.model, &work)?;
+        let cost = match self.measured(&work) {
+            Some(time) => estimated.map(|cost| cost.taking(time, self.model.facts.hbm_bytes_per_s)),
+            None => estimated,
+        };
+        let cost = cost.map(Arc::new);
         if let Some(cost) = &cost {
             known().insert(work, Arc::clone(cost));
         }

@@ -39,7 +39,10 @@ impl CostModels<'_> {
         }
         let device = self.gpus[kind].devices.first().ok_or(HardwareError::NoGpu)?;
         let cost = device.cost(&operator.work, &[])?.ok_or(HardwareError::NoGpu)?;
-        let origin = device.model.provenance(cost.class)?.origin;
+        let origin = match device.measured(&operator.work) {
+            Some(_) => Origin::MeasuredHere,
+            None => device.model.provenance(cost.class)?.origin,
+        };
         let (communication, model) = (None, TimeModel::Kernel(cost.class));
         Ok(Account { communication, model, shape: 0, between_nodes: false, origin })
     }

@@ -15,7 +15,7 @@ use crate::lanes::QUEUE;
 use crate::order::PipelineSchedule;
 
 use super::bpipe::{self, Bpipe};
-use super::fusion::{Explanation, Fusing, Fusion, Prices};
+use super::fusion::{Candidate, Explanation, Fusing, Fusion, Prices};
 use super::host_buffers::Buffering;
 use super::lms::Lms;
 use super::movement_plan::MovementPlan;
@@ -202,10 +202,16 @@ impl Pipelining {
         Some(fusing.explained(&model))
     }
 
-    /// The refusal of a model with too many groups for fusion to search.
-    pub(crate) fn beyond(&self, model: impl FnOnce() -> Cut) -> Option<Diagnostic> {
+    /// Kernels among which fusion searches.
+    pub(crate) fn candidates(&self, model: Cut) -> Vec<Candidate> {
+        self.fusing(|| model).map_or_else(Vec::new, |(fusing, model)| fusing.candidates(&model))
+    }
+
+    /// The refusal of a model with too many groups for fusion to search, or with none of the
+    /// kernels that were measured.
+    pub(crate) fn unfusable(&self, model: impl FnOnce() -> Cut) -> Option<Diagnostic> {
         let (fusing, model) = self.fusing(model)?;
-        fusing.beyond(&model)
+        fusing.beyond(&model).or_else(|| fusing.misfits(&model))
     }
 
     /// Fusion, and the blocks of a model as it finds them.

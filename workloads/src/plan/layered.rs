@@ -14,7 +14,7 @@ use crate::model::hosted;
 use crate::model::laid::{Laid, lay};
 use crate::model::layered::{LayeredModel, updated};
 use crate::model::transformer::{DataParallel, Overlap, Sharding, Step};
-use crate::passes::fusion::Explanation;
+use crate::passes::fusion::{Candidate, Explanation};
 use crate::passes::{Around, ModelKind};
 use crate::placement::Extent;
 
@@ -94,7 +94,7 @@ impl LayeredPlan {
         pipelining.techniques.check(&Around { model, schedule, stages, data: &data, step }, &mut wrong);
         overlap::check_overlap(&data, self.one_at_a_time(), self.deployment.launch, &mut wrong);
         if found.is_empty() {
-            found.extend(pipelining.beyond(|| self.model.cut(pipelining.schedule.chain(self.stages))));
+            found.extend(pipelining.unfusable(|| self.model.cut(pipelining.schedule.chain(self.stages))));
         }
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
@@ -133,6 +133,12 @@ impl LayeredPlan {
     pub fn fused(&self) -> Option<Explanation> {
         let pipelining = &self.deployment.pipelining;
         pipelining.fused(self.model.cut(pipelining.schedule.chain(self.stages)))
+    }
+
+    /// Kernels among which fusion searches; none where it chooses nothing by times.
+    pub fn candidates(&self) -> Vec<Candidate> {
+        let pipelining = &self.deployment.pipelining;
+        pipelining.candidates(self.model.cut(pipelining.schedule.chain(self.stages)))
     }
 
     /// Its model on its stages, and what ranks exchange beside the visits.

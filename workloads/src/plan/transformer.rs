@@ -13,7 +13,7 @@ use crate::model::laid::{Laid, lay};
 use crate::model::transformer::{
     DataParallel, Execution, Overlap, RankParameters, ShardedTransformer, Sharding, Step, Transformer,
 };
-use crate::passes::fusion::Explanation;
+use crate::passes::fusion::{Candidate, Explanation};
 use crate::passes::{Around, ModelKind};
 use crate::placement::Extent;
 
@@ -82,6 +82,15 @@ impl TransformerPlan {
         let pipelining = &self.deployment.pipelining;
         let model = ShardedTransformer::new(&self.model, &self.execution).ok()?;
         pipelining.fused(model.cut(pipelining.schedule.chain(self.execution.split.stages)))
+    }
+
+    /// Kernels among which fusion searches; none where it chooses nothing by times, or the model is
+    /// no model.
+    pub fn candidates(&self) -> Vec<Candidate> {
+        let pipelining = &self.deployment.pipelining;
+        let chain = pipelining.schedule.chain(self.execution.split.stages);
+        let model = ShardedTransformer::new(&self.model, &self.execution);
+        model.map_or_else(|_| Vec::new(), |model| pipelining.candidates(model.cut(chain)))
     }
 
     /// Its blocks as passes rewrite them, on the positions of `chain`.
@@ -189,6 +198,9 @@ pub(super) fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Resul
     let (model, schedule, stages) = (ModelKind::Transformer, pipelining.schedule, split.stages);
     pipelining.techniques.check(&Around { model, schedule, stages, data: &data, step }, &mut wrong);
     overlap::check_overlap(&data, plan.one_at_a_time(), plan.deployment.launch, &mut wrong);
+    if let (true, Ok(model)) = (found.is_empty(), ShardedTransformer::new(&plan.model, &plan.execution)) {
+        found.extend(pipelining.unfusable(|| model.cut(schedule.chain(stages))));
+    }
     if found.is_empty() { Ok(()) } else { Err(PlanError::Invalid(found)) }
 }
 

@@ -10,7 +10,6 @@ mod features;
 mod kinds;
 mod layered;
 mod machine;
-mod movement_plan;
 mod network;
 mod on_machine;
 mod profiled;
@@ -19,6 +18,7 @@ mod recompute;
 mod sharding;
 mod stage_layers;
 mod storage;
+mod tables;
 pub(super) mod trace;
 mod transformer;
 
@@ -65,6 +65,7 @@ pub(super) fn check(
     let mut check = Check { tree, examples, named, of_program, gpus: None, derived, findings };
     check.calibrated(scenario);
     check.movement_plan(scenario);
+    check.measured_kernels(scenario);
     match scenario.model {
         Model::ProfiledPipeline(_) => check.profiled(scenario),
         Model::Transformer(_) => check.transformer(scenario),

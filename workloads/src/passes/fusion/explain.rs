@@ -55,6 +55,8 @@ pub struct GroupTimes {
     pub together: f64,
     /// Below which it cannot be.
     pub bound: f64,
+    /// True if the kernel was timed on the device.
+    pub measured: bool,
 }
 
 /// Groups of a model, and how many were looked at.
@@ -102,6 +104,7 @@ impl Fusing {
                 apart: group.iter().map(|&n| cost.of(list, &[n], rules)[0]).sum(),
                 together: cost.of(list, group, rules)[0],
                 bound: prices.least(list, group, rules),
+                measured: prices.0.is_measured(&merged.work),
             }
         });
         Group {

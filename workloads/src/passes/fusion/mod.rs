@@ -12,16 +12,20 @@
 //! No policy knows a gain. Fewer bytes, fewer kernels and an epilogue's instructions follow from
 //! the members.
 
+mod candidates;
 mod cover;
 mod explain;
 mod folding;
 mod groups;
+mod measured;
 mod merged;
 mod policy;
 mod price;
 #[cfg(test)]
 mod properties;
 mod runs;
+
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,7 +46,10 @@ use groups::{List, Permitted};
 use policy::{Aim, Rules};
 use price::Cost;
 
+pub use candidates::Candidate;
 pub use explain::{Explanation, Group, GroupTimes, Refused};
+pub use measured::MeasuredKernel;
+pub(crate) use measured::{OfGpu, name_of, of_gpu};
 pub use policy::Policy;
 pub use price::{KernelTimes, Prices};
 
@@ -66,10 +73,20 @@ pub struct Fusion {
     /// Gain that a group must promise by its bound; others are not estimated. 0 % if not given.
     #[schemars(extend("examples" = ["20 %"]))]
     pub prune: Option<Share>,
+    /// File of kernels that were timed on the GPU: comma-separated values with columns `kernel`,
+    /// `gpu` and `measured_us`. Searches and steps take these times instead of estimates.
+    /// `foretrain show FILE --kernels` prints such a file, without times.
+    #[schemars(extend("examples" = ["kernels.csv"]))]
+    pub measured: Option<String>,
+    /// Kernels of the file.
+    #[serde(skip)]
+    pub kernels: Arc<Vec<MeasuredKernel>>,
 }
 
 /// Path of the settings.
 const NAME: &str = "techniques.fusion";
+/// Path of the setting that names a file of measured kernels.
+pub const MEASURED: &str = "techniques.fusion.measured";
 
 /// Most groups of several operators that are searched.
 const SPACE_MAX: u64 = 10_000_000;
@@ -214,28 +231,43 @@ impl Fusing {
     }
 
     fn covered(&self, list: &List<'_>, rules: &Rules, cost: &Cost<'_>) -> Chosen {
+        let Space { groups, considered, pruned } = self.priced(list, rules, cost);
+        let chosen = cover::cheapest(list.operators.len(), &groups);
+        let groups = chosen.into_iter().map(|n| groups[n].members.clone()).collect();
+        Chosen { groups, considered, pruned }
+    }
+
+    /// Groups of a list with their costs.
+    fn priced(&self, list: &List<'_>, rules: &Rules, cost: &Cost<'_>) -> Space {
         let margin = self.settings.prune.map_or(0.0, Share::as_f64);
-        let (mut priced, mut considered, mut pruned) = (Vec::new(), 0, 0);
+        let mut space = Space { groups: Vec::new(), considered: 0, pruned: 0 };
         for first in 0..list.operators.len() {
             for group in list.groups_from(first, &rules.permitted) {
                 let is_alone = group.len() == 1;
-                considered += u64::from(!is_alone);
+                space.considered += u64::from(!is_alone);
                 if !is_alone && cost.is_hopeless(list, &group, rules, margin) {
-                    pruned += 1;
+                    space.pruned += 1;
                     continue;
                 }
                 let of_group = cost.of(list, &group, rules);
                 if of_group[0].is_infinite() {
-                    pruned += 1;
+                    space.pruned += 1;
                     continue;
                 }
-                priced.push(Priced { members: group, cost: of_group });
+                space.groups.push(Priced { members: group, cost: of_group });
             }
         }
-        let chosen = cover::cheapest(list.operators.len(), &priced);
-        let groups = chosen.into_iter().map(|n| priced[n].members.clone()).collect();
-        Chosen { groups, considered, pruned }
+        space
     }
+}
+
+/// Groups that a list can be cut into.
+struct Space {
+    groups: Vec<Priced>,
+    /// Groups of several operators that were looked at.
+    considered: u64,
+    /// Groups among these that their bound or the limits of an SM ruled out.
+    pruned: u64,
 }
 
 /// Groups that were chosen of a list.

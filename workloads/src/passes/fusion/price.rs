@@ -17,6 +17,16 @@ pub trait KernelTimes: fmt::Debug + Send + Sync {
     /// A time below which no kernel can do the work (s).
     fn least(&self, work: &Work) -> f64;
 
+    /// The gap before a kernel (s).
+    fn gap(&self) -> f64 {
+        0.0
+    }
+
+    /// True if the time of a kernel was measured on the device.
+    fn is_measured(&self, _work: &Work) -> bool {
+        false
+    }
+
     /// Part of `bytes` that are used again after `distance` bytes of anything, those that the cache
     /// still has.
     fn cached(&self, bytes: u64, distance: u64) -> u64;

@@ -134,7 +134,19 @@ impl World {
     fn hardware<'a>(&'a self, machine: &'a Machine) -> Hardware<'a> {
         let Self { catalogue, kernels, collectives, host, frameworks, copies, .. } = self;
         let (libraries, framework) = (Libraries::default(), &frameworks["pytorch-2"]);
-        Hardware { machine, catalogue, kernels, collectives, host, framework, copies, libraries, memo: None }
+        let (measured, memo) = (&[][..], None);
+        Hardware {
+            machine,
+            catalogue,
+            kernels,
+            collectives,
+            host,
+            framework,
+            copies,
+            libraries,
+            measured,
+            memo,
+        }
     }
 
     /// A run of a plan, however it ends.
