@@ -5,6 +5,8 @@ use std::mem;
 
 use indexmap::IndexSet;
 
+use super::Timeline;
+
 /// Activities of every lane in one step, in picoseconds from its begin.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DetailedTimeline {
@@ -149,6 +151,27 @@ impl DetailedTimeline {
         for span in self.lanes.iter_mut().flat_map(|lane| &mut lane.spans) {
             span.pattern = span.pattern.and_then(|pattern| kept[pattern as usize]);
         }
+    }
+}
+
+impl From<&Timeline> for DetailedTimeline {
+    /// A timeline that has no more than its rows.
+    fn from(timeline: &Timeline) -> Self {
+        let picoseconds = |seconds: f64| (seconds * 1e12).round().max(0.0) as u64;
+        let mut detail = Self { end: picoseconds(timeline.end_s), ..Self::default() };
+        for row in &timeline.rows {
+            let mut until = 0;
+            let spans = row.spans.iter().map(|span| {
+                let start = picoseconds(span.start_s).max(until);
+                until = picoseconds(span.end_s).max(start);
+                let state = detail.text(&span.state);
+                let name = if span.label.is_empty() { state } else { detail.text(&span.label) };
+                DetailedSpan { start, end: until, state, name, pattern: None, count: 1 }
+            });
+            let spans = spans.collect();
+            detail.lanes.push(DetailedLane { name: row.name.clone(), is_main: true, spans });
+        }
+        detail
     }
 }
 

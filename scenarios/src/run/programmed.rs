@@ -5,7 +5,7 @@ use reports::summary::{ExecutedProgram, LaneTime, Phase, RunSummary, Spread};
 use reports::trace::Tracer;
 use serde_json::Value as Json;
 use sim_core::time::Time;
-use workloads::lanes::{LanesError, QUEUE, cause};
+use workloads::lanes::{LanesError, QUEUE, Simulation, cause};
 use workloads::program::base::Base;
 use workloads::program::execution::Execution;
 use workloads::program::issuer::Costs;
@@ -47,9 +47,18 @@ pub(super) fn draw(scenario: &Scenario, seed: u64, run: &mut RunSummary) -> Resu
     let written = setting.written(seed).map_err(|error| error.to_string())?;
     let simulation = written.simulation();
     let ran = simulation.run().map_err(|error| error.to_string())?;
-    let shown = written.executed(ran).shown;
-    run.timeline = Some(spent::timeline(&simulation, written.lanes().names(), shown, |_| String::new())?);
-    Ok(())
+    draw_last(&simulation, &written, &written.executed(ran), run)
+}
+
+/// Draws an iteration of an executed program, the last but one.
+fn draw_last(
+    simulation: &Simulation<'_>,
+    written: &Written,
+    executed: &Executed,
+    run: &mut RunSummary,
+) -> Result<(), String> {
+    let shown = (executed.shown, executed.stepping);
+    spent::draw(simulation, written.lanes().names(), shown, |_| String::new(), run)
 }
 
 /// Writes an executed program for a viewer.
@@ -129,9 +138,7 @@ impl<'a> Setting<'a> {
         }
         self.describe(summary, &first, &lanes, &times);
         if drawn == Drawn::Yes {
-            let timeline =
-                spent::timeline(&simulation, written.lanes().names(), first.shown, |_| String::new());
-            summary.timeline = Some(timeline.map_err(LanesError::Broken)?);
+            draw_last(&simulation, &written, &first, summary).map_err(LanesError::Broken)?;
         }
         Ok(())
     }

@@ -148,8 +148,7 @@ fn timeline(
 ) -> Result<(), String> {
     let [.., start, end] = replayed.marks[..] else { return Ok(()) };
     let label = |name| short(traced.names.name(name));
-    run.timeline = Some(spent::timeline(replay, names(replayed), [start, end], label)?);
-    Ok(())
+    spent::draw(replay, names(replayed), ([start, end], replayed.stepping), label, run)
 }
 
 /// A kernel's name without its type, parameters and arguments.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
 use reports::state;
-use reports::summary::{Timeline, TimelineRow};
+use reports::summary::{DetailedTimeline, PathLeg, RunSummary, Timeline, TimelineRow};
 use sim_core::time::Time;
 use workloads::lanes::{NameId, Simulation, cause};
 
@@ -73,25 +73,36 @@ pub(super) fn lanes(
     Ok(lanes)
 }
 
-/// A stretch of time of lanes of these names, drawn: those that work in it. `label` gives the words
-/// of an activity with a name.
+/// Adds to a run a stretch of time of lanes of these names: those that work in it, with the critical
+/// path of the lane numbered `path_of`. `label` gives the words of an activity with a name.
 ///
 /// # Errors
 /// A mistake in foretrain, in words.
-pub(super) fn timeline(
+pub(super) fn draw(
     simulation: &Simulation<'_>,
     names: impl Iterator<Item = String>,
-    [start, end]: [Time; 2],
+    ([start, end], path_of): ([Time; 2], usize),
     label: impl Fn(NameId) -> String,
-) -> Result<Timeline, String> {
+    run: &mut RunSummary,
+) -> Result<(), String> {
     let mut rows: Vec<TimelineRow> = names.map(|name| TimelineRow { name, spans: Vec::new() }).collect();
-    simulation
-        .watch([start, end], |span| {
+    let path = simulation
+        .watch_path([start, end], path_of, |span| {
             let times = ((span.start - start).as_secs(), (span.end - start).as_secs());
             let label = span.name.map(&label).unwrap_or_default();
             draw_span(&mut rows[span.lane].spans, times, span.cause.to_owned(), label);
         })
         .map_err(|error| error.to_string())?;
-    rows.retain(|row| row.spans.iter().any(|span| !WAITS.contains(&span.state.as_str())));
-    Ok(Timeline { end_s: (end - start).as_secs(), rows })
+    let works = |row: &TimelineRow| row.spans.iter().any(|span| !WAITS.contains(&span.state.as_str()));
+    let mut shown = 0..;
+    let shown: Vec<Option<u32>> = rows.iter().map(|row| works(row).then(|| shown.next()).flatten()).collect();
+    rows.retain(works);
+    let timeline = Timeline { end_s: (end - start).as_secs(), rows };
+    let legs = path.iter().filter_map(|leg| {
+        let [from, to] = [leg.start, leg.end].map(|time| (time - start).0);
+        Some(PathLeg { lane: shown[leg.lane]?, from, to })
+    });
+    run.detail = Some(DetailedTimeline { path: legs.collect(), ..DetailedTimeline::from(&timeline) });
+    run.timeline = Some(timeline);
+    Ok(())
 }

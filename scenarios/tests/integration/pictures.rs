@@ -30,6 +30,24 @@ fn pictures_of_a_folded_program_are_those_of_the_whole_one() {
     assert!(folded.memory_curves[0].points.len() > 8);
 }
 
+/// The path through threads and streams leads from the begin of the step to its end, over lanes that
+/// are drawn.
+#[test]
+fn recordings_and_programs_are_drawn_with_their_critical_path() {
+    for name in ["graphs-vs-eager", "replay-resnet50-v100"] {
+        for run in runs(&format!("extends: library:{name}\nname: test\n"), &[]) {
+            let Some(detail) = run.detail else { continue };
+            let legs = &detail.path;
+            assert_eq!((legs[0].from, legs[legs.len() - 1].to), (0, detail.end), "{name}");
+            assert!(legs.windows(2).all(|pair| pair[0].to == pair[1].from), "{name}: {legs:?}");
+            assert!(legs.iter().all(|leg| (leg.lane as usize) < detail.lanes.len()), "{name}");
+            let lanes: Vec<_> = detail.lanes.iter().map(|lane| lane.name.as_str()).collect();
+            let rows = run.timeline.expect("it is drawn, too").rows;
+            assert_eq!(lanes, rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>());
+        }
+    }
+}
+
 /// A run is a function of its scenario: alone, among the variants, and as a remedy for another it gives the same.
 #[test]
 fn a_run_is_the_same_alone_and_among_others() {

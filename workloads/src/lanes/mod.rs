@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use sim_core::time::Time;
 
 pub use lower::{Lowered, QUEUE, cause, lower};
-pub use run::{LaneUse, LanesError, Ran, Simulation};
+pub use run::{LaneLeg, LaneUse, LanesError, Ran, Simulation};
 pub use watch::{LaneArrow, LaneEvent, LaneSpan};
 
 /// Lanes of the threads and streams of one process.

@@ -34,6 +34,8 @@ pub struct Executed {
     pub step: Time,
     /// Mean time of all that were asked for.
     pub mean: Time,
+    /// Index of the lane that the critical path leads to.
+    pub stepping: usize,
     /// The critical path of the second half by cause.
     pub critical: Vec<(String, Time)>,
     /// Time of threads and streams by cause.
@@ -179,6 +181,7 @@ impl Written {
             asked,
             settled: [self.half() as usize, iterations.len()].map(mark),
             shown: [shown, shown + 1].map(mark),
+            stepping: run.stepping,
             critical: run.critical,
             lanes: run.lanes.into_iter().filter(|lane| lane.name != marks).collect(),
             activities: run.activities,

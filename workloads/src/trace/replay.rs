@@ -14,6 +14,8 @@ pub struct Replayed {
     pub marks: Vec<Time>,
     /// Threads, then streams of devices.
     pub lanes: Vec<LaneUse>,
+    /// Index of the lane that the critical path leads to.
+    pub stepping: usize,
     /// The critical path of the steps by cause; adds up to them.
     pub critical: Vec<(String, Time)>,
     /// Activities of the engine.
@@ -58,8 +60,8 @@ impl Replayed {
     /// Findings of a run of the lanes of a trace.
     pub fn of(traced: &Traced, ran: Ran) -> Self {
         let steps = steps(traced, &ran.marks);
-        let Ran { marks, lanes, critical, activities } = ran;
-        Self { steps, marks, lanes, critical, activities }
+        let Ran { marks, lanes, stepping, critical, activities } = ran;
+        Self { steps, marks, lanes, stepping, critical, activities }
     }
 
     /// Mean of the replayed steps (s).

@@ -7,7 +7,7 @@ use maud::{Markup, PreEscaped, html};
 use serde_json::{Map, Value, json};
 
 use crate::plots::palette::{css, of_state};
-use crate::summary::{DetailedLane, DetailedSpan, DetailedTimeline, RunSummary, Timeline};
+use crate::summary::{DetailedTimeline, RunSummary};
 
 /// Spans, pieces and legs of critical paths of a page, all runs together.
 const SPANS_MAX: usize = 100_000;
@@ -29,7 +29,7 @@ pub(super) fn zoomable(runs: &[(String, &RunSummary)], first: usize) -> Markup {
     let written = runs.iter().filter_map(|(name, run)| {
         let mut detail = match (&run.detail, &run.timeline) {
             (Some(detail), _) => detail.clone(),
-            (None, Some(timeline)) => plain(timeline),
+            (None, Some(timeline)) => DetailedTimeline::from(timeline),
             (None, None) => return None,
         };
         let joined = detail.join_until(spans);
@@ -140,23 +140,4 @@ impl std::fmt::Display for Base36 {
 
 fn text(detail: &DetailedTimeline, text: u32) -> &str {
     detail.texts.get_index(text as usize).map_or("", String::as_str)
-}
-
-/// A timeline that has no more than its rows.
-fn plain(timeline: &Timeline) -> DetailedTimeline {
-    let picoseconds = |seconds: f64| (seconds * 1e12).round().max(0.0) as u64;
-    let mut detail = DetailedTimeline { end: picoseconds(timeline.end_s), ..DetailedTimeline::default() };
-    for row in &timeline.rows {
-        let mut until = 0;
-        let spans = row.spans.iter().map(|span| {
-            let start = picoseconds(span.start_s).max(until);
-            until = picoseconds(span.end_s).max(start);
-            let state = detail.text(&span.state);
-            let name = if span.label.is_empty() { state } else { detail.text(&span.label) };
-            DetailedSpan { start, end: until, state, name, pattern: None, count: 1 }
-        });
-        let spans = spans.collect();
-        detail.lanes.push(DetailedLane { name: row.name.clone(), is_main: true, spans });
-    }
-    detail
 }

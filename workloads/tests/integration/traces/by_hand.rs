@@ -1,7 +1,8 @@
 //! Timelines by hand, to the microsecond.
 
+use sim_core::time::Time;
 use workloads::lanes::HostItem;
-use workloads::trace::replay;
+use workloads::trace::{replay, simulation};
 
 use super::{QUEUE, Text, replayed, us};
 
@@ -38,6 +39,33 @@ fn a_call_that_blocks_ends_with_what_it_waits_for() {
     // Kernels of twice the time: the last one ends 150 later, and so does the step.
     workloads::trace::changes::Change::Kernels(2.0).apply(&mut traced);
     assert_eq!(us(replayed(&traced).steps[0].replayed), 750.0);
+}
+
+#[test]
+fn the_critical_path_goes_over_the_lanes_that_a_step_waited_for() {
+    let mut text = Text::default();
+    text.step(1, [0.0, 600.0]);
+    idle_launches(&mut text, 1, 0.0);
+    text.kernel(9, 1, [400.0, 5.0], 7, [410.0, 150.0]);
+    text.call("cudaDeviceSynchronize", 10, 1, [410.0, 155.0]);
+    let traced = text.traced();
+    let replay = simulation(&traced, QUEUE, 0);
+    let ran = replay.run().expect("it ends");
+    let window = [ran.marks[0], ran.marks[1]];
+    let mut spans = Vec::new();
+    let path = replay.watch_path(window, ran.stepping, |span| spans.push(span)).expect("it ends");
+    // The host up to the launch, the kernel, and the host from the return of the call on.
+    let legs: Vec<_> = path.iter().map(|leg| (leg.lane, us(leg.start), us(leg.end))).collect();
+    assert_eq!(legs, [(0, 0.0, 400.0), (1, 400.0, 560.0), (0, 560.0, 600.0)]);
+    // A leg is time that its lane has.
+    for leg in &path {
+        let own = spans.iter().filter(|span| span.lane == leg.lane);
+        assert!(own.clone().any(|span| span.start < leg.end && span.end > leg.start), "{leg:?}");
+    }
+    // Half of the time has the part of the path that lies in it.
+    let half = [window[0], window[0] + Time((window[1] - window[0]).0 / 2)];
+    let path = replay.watch_path(half, ran.stepping, |_| ()).expect("it ends");
+    assert_eq!(path.iter().map(|leg| (leg.lane, us(leg.end))).collect::<Vec<_>>(), [(0, 300.0)]);
 }
 
 #[test]
