@@ -1,4 +1,5 @@
-//! No run is faster than its floor, and none fits that needs more memory than there is.
+//! No run is faster than its floor or holds less than it, and none fits that needs more memory than
+//! there is.
 
 use reports::summary::RunSummary;
 
@@ -24,6 +25,17 @@ pub(super) fn breaches(experiment: &Experiment, runs: &[RunSummary]) -> Vec<Brea
             |property, detail: String| Breach { property, detail: format!("{}: {detail}", run.label()) };
         if step < least * (1.0 - ROUNDING) {
             return Some(wrong("no step is below its floor", format!("{step} s, floor {least} s")));
+        }
+        for (stage, memory) in floor.memory.iter().enumerate() {
+            let of_stage =
+                |device: &str| device.split(", ").next() == Some(format!("stage {stage}").as_str());
+            let peaks = run.peak_memory_bytes.iter().filter(|peak| of_stage(&peak.device));
+            if let Some(peak) = peaks.min_by_key(|peak| peak.peak_bytes)
+                && peak.peak_bytes < memory.held
+            {
+                let detail = format!("{} holds {} B, floor {} B", peak.device, peak.peak_bytes, memory.held);
+                return Some(wrong("no memory holds less than its floor", detail));
+            }
         }
         let short = floor.lacking();
         let lacks = || wrong("what is held at least fits", format!("{short} B are lacking, and yet it ran"));

@@ -112,15 +112,15 @@ fn a_search_finds_the_best_plan_of_its_space() {
     }
 }
 
-/// Bounds are lowest where micro-batches are largest and activations leave; the logits of a large
-/// vocabulary then do not fit, which nobody knows before a simulation.
+/// Bounds are lowest where micro-batches are largest and activations leave; what stays of those, beside
+/// the logits of a large vocabulary, is not known before a simulation.
 #[test]
 fn where_many_plans_lack_memory_the_best_is_found_all_the_same() {
     let settings = "name: scarce
 machine: { node: { name: dgx-a100-40g } }
 model: { transformer: { layers: 8, hidden: 1024, heads: 16, vocabulary: 250000, max_positions: 1024 } }
 training: { micro_batch: 1, global_batch: 256, sequence: 1024, precision: fp16-mixed }
-memory: { limit: 14 GB }
+memory: { limit: 8 GB }
 ";
     let axes = "training.micro_batch: [1, 2, 4, 8, 16, 32], techniques.activation_offload: [none, {}], \
                 techniques.recompute: [none, { mode: selective }, { mode: operators }, { mode: full }], \

@@ -153,12 +153,13 @@ impl<'a> Deployed<'a> {
         let passes = list(&self.deployment.pipelining, Vec::new());
         let (_, copies) = self.rewritten(&job, &passes)?;
         // Pricing takes longest, and what is too large needs no price.
-        if let Some(floor) = self.too_large(&job, &kinds) {
+        let working = self.working();
+        if let Some(floor) = self.too_large(&working, &job, &kinds) {
             return Ok(floor);
         }
         let priced = self.priced(&job, &kinds, hardware)?;
         let costs = self.costs(&priced, (&job, &kinds), hardware, copies.together)?;
-        let Floor { memory, hosts, .. } = self.memory_floor(&priced.buffers, &job, &kinds);
+        let Floor { memory, hosts, .. } = self.memory_floor(&priced.buffers, &working, &job, &kinds);
         let Self { laid, exchanges, updates, chain, deployment, .. } = &self;
         let parts = Parts { graph: &laid.graph, exchanges, chain: *chain, costs: &costs };
         Ok(Floor { memory, hosts, ..parts.floor(&deployment.pipelining, !updates.is_empty()) })

@@ -16,7 +16,15 @@
 //! Where no backward pass returns to it, only the second line holds: steps run into each other.
 //!
 //! Where no technique moves activations, a stage of 1F1B holds those of its first position for as
-//! many micro-batches as there are stages from it on, GPipe those of all.
+//! many micro-batches as there are stages from it on, GPipe those of all. One of them is then in a
+//! pass, whose operators have tensors of their own: by liveness a stage holds at least
+//!
+//! ```text
+//! states + (micro-batches - 1) activations + most bytes alive in a pass of the first position
+//! states + most bytes alive in any pass of one micro-batch
+//! ```
+//!
+//! Whatever moves activations, an operator needs all that it reads and fills.
 
 use std::collections::BTreeMap;
 
@@ -25,18 +33,19 @@ use sim_core::time::Time;
 
 use crate::chain::Chain;
 use crate::cost::CostBook;
-use crate::exchange::{Exchange, Tie};
+use crate::exchange::{Exchange, LaunchedBy, Tie};
 use crate::graph::{OpGraph, OpId, Phase};
 use crate::hardware::Hardware;
+use crate::liveness::Liveness;
 use crate::model::transformer::{Collective, Group, Work};
-use crate::order::PipelineSchedule;
+use crate::order::{PipelineSchedule, Visit};
 use crate::passes::Pipelining;
 use crate::schedule::StageMemory;
 use crate::site::{Job, Kinds};
 
 use super::PlanError;
 use super::deployed::{Deployed, kinds};
-use super::timing::held;
+use super::timing::{distinct, held};
 
 /// Time and memory that a plan takes at least, in whichever order it is executed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -184,51 +193,120 @@ impl Floor {
     }
 }
 
+/// Bytes of a stage that hang on one micro-batch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Working {
+    /// Activations that the first chunk holds from its forward pass on.
+    activations: u64,
+    /// Most bytes alive in a pass of the first chunk, these activations included.
+    first_chunk: u64,
+    /// Most bytes alive in a pass of any chunk.
+    pass: u64,
+    /// Most bytes that an operator reads and fills.
+    operator: u64,
+}
+
+impl Working {
+    /// The bytes of a stage of which only the activations of the first chunk are known.
+    pub(super) fn of_activations(activations: u64) -> Self {
+        Self { activations, ..Self::default() }
+    }
+
+    /// The bytes of a stage on which operators are laid.
+    fn of(graph: &OpGraph, stage: u32, chunks: u32, exchanges: &[Exchange]) -> Self {
+        let forward = (0..chunks).map(|chunk| Visit::new(Phase::Forward, chunk, 0));
+        // Gradients of weights may come later, and their tensors then stay longer.
+        let backward = (0..chunks).rev().flat_map(|chunk| {
+            let phases = [Phase::Backward, Phase::BackwardInput, Phase::BackwardWeight];
+            phases.map(|phase| Visit::new(phase, chunk, 0))
+        });
+        let visits: Vec<Visit> = forward.chain(backward).collect();
+        let live = Liveness::of_stage(graph, stage, &visits, exchanges);
+        let mut working = Self::of_activations(held(graph, stage, 0));
+        for visit in &visits {
+            let ops = graph.visit(stage, u32::from(visit.chunk), visit.phase);
+            let Some(begin) = live.begin(*visit) else { continue };
+            let most = live.alive[begin..begin + ops.len()].iter().copied().max().unwrap_or(0);
+            working.pass = working.pass.max(most);
+            if visit.chunk == 0 && visit.phase != Phase::BackwardWeight {
+                working.first_chunk = working.first_chunk.max(most);
+            }
+            let own = |&op: &OpId| distinct(graph, graph.get(op).uses().copied());
+            working.operator = working.operator.max(ops.iter().map(own).max().unwrap_or(0));
+        }
+        working
+    }
+
+    /// Bytes beside the states, with as many micro-batches under way if activations stay.
+    fn held(&self, under_way: Option<u32>) -> u64 {
+        let Some(under_way) = under_way else { return self.operator };
+        let others = self.activations.saturating_mul(u64::from(under_way.saturating_sub(1)));
+        others.saturating_add(self.activations.max(self.first_chunk)).max(self.pass)
+    }
+}
+
 impl Deployed<'_> {
+    /// Bytes of each of its stages that hang on one micro-batch.
+    pub(super) fn working(&self) -> Vec<Working> {
+        // What is gathered ahead may be late: it counts from its reader on.
+        let late = |exchange: &Exchange| match exchange.tie {
+            Tie::Gather { reader, .. } => {
+                let tie = Tie::Gather { reader, prefetch: 0, launched: LaunchedBy::Device };
+                Exchange { tie, ..exchange.clone() }
+            }
+            Tie::Reduce { .. } => exchange.clone(),
+        };
+        let exchanges: Vec<Exchange> = self.exchanges.iter().map(late).collect();
+        let Chain { stages, chunks, .. } = self.chain;
+        (0..stages).map(|stage| Working::of(&self.laid.graph, stage, chunks, &exchanges)).collect()
+    }
+
     /// Memory of its stages and hosts, where what is laid is more than one has; buffers of
     /// communicators, which are priced, are not in it.
-    pub(super) fn too_large(&self, job: &Job<'_>, kinds: &Kinds) -> Option<Floor> {
-        let floor = self.memory_floor(&vec![0; self.chain.stages as usize], job, kinds);
+    pub(super) fn too_large(&self, working: &[Working], job: &Job<'_>, kinds: &Kinds) -> Option<Floor> {
+        let buffers = vec![0; self.chain.stages as usize];
+        let floor = self.memory_floor(&buffers, working, job, kinds);
         (floor.lacking() > 0).then_some(floor)
     }
 
-    /// Memory of its stages, and of its hosts if these keep states, where states and as many
-    /// activations of a micro-batch by stage are more than one has.
+    /// Memory of its stages, and of its hosts if these keep states, where states and what hangs on a
+    /// micro-batch by stage are more than one has.
     pub(super) fn too_large_with(
         &self,
-        activations: &dyn Fn(u32) -> u64,
+        working: &[Working],
         on_hosts: bool,
         hardware: &Hardware<'_>,
     ) -> Result<Option<Floor>, PlanError> {
         let job = self.job(hardware)?;
         let memory = self.memory(&vec![0; self.chain.stages as usize], &job, &kinds(&job)?);
-        let floor = self.memory_floor_of(&memory, activations, on_hosts, &job);
+        let floor = self.memory_floor_of(&memory, working, on_hosts, &job);
         Ok((floor.lacking() > 0).then_some(floor))
     }
 
     /// Memory of its stages and hosts alone.
-    pub(super) fn memory_floor(&self, buffers: &[u64], job: &Job<'_>, kinds: &Kinds) -> Floor {
+    pub(super) fn memory_floor(
+        &self,
+        buffers: &[u64],
+        working: &[Working],
+        job: &Job<'_>,
+        kinds: &Kinds,
+    ) -> Floor {
         let memory = self.memory(buffers, job, kinds);
-        self.memory_floor_of(
-            &memory,
-            &|stage| held(&self.laid.graph, stage, 0),
-            !self.updates.is_empty(),
-            job,
-        )
+        self.memory_floor_of(&memory, working, !self.updates.is_empty(), job)
     }
 
     fn memory_floor_of(
         &self,
         memory: &[StageMemory],
-        activations: &dyn Fn(u32) -> u64,
+        working: &[Working],
         on_hosts: bool,
         job: &Job<'_>,
     ) -> Floor {
         let (pipelining, stages) = (&self.deployment.pipelining, self.chain.stages);
         let floor =
-            |(stage, memory)| MemoryFloor::of((stage, stages), memory, || activations(stage), pipelining);
+            |(stage, (memory, working))| MemoryFloor::of((stage, stages), memory, working, pipelining);
         Floor {
-            memory: (0..).zip(memory).map(floor).collect(),
+            memory: (0..).zip(memory.iter().zip(working)).map(floor).collect(),
             // Hosts that update nothing are no part of the site.
             hosts: if on_hosts { MemoryFloor::of_hosts(job, memory) } else { Vec::new() },
             ..Floor::default()
@@ -252,12 +330,11 @@ impl MemoryFloor {
         held.into_iter().map(|(host, held)| Self { held, capacity: capacity(host) }).collect()
     }
 
-    /// Floor of a stage of several, of which its states and the activations that the first chunk
-    /// holds for a micro-batch are known.
-    pub(super) fn of(
+    /// Floor of a stage of several.
+    fn of(
         (stage, stages): (u32, u32),
         memory: &StageMemory,
-        activations: impl Fn() -> u64,
+        working: &Working,
         pipelining: &Pipelining,
     ) -> Self {
         let mut techniques = pipelining.techniques.all();
@@ -269,11 +346,8 @@ impl MemoryFloor {
             }
             _ => 1,
         };
-        let of_one = if stays { activations() } else { 0 };
-        Self {
-            held: memory.held().saturating_add(of_one.saturating_mul(under_way.into())),
-            capacity: memory.capacity,
-        }
+        let held = memory.held().saturating_add(working.held(stays.then_some(under_way)));
+        Self { held, capacity: memory.capacity }
     }
 }
 

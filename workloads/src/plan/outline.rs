@@ -12,7 +12,7 @@ use crate::model::laid::{Laid, lay};
 use crate::model::transformer::{DataParallel, MOMENTS, ShardedTransformer};
 
 use super::deployed::{BlockTime, Deployed, Fed};
-use super::floor::Floor;
+use super::floor::{Floor, Working};
 use super::launch::updated_one_by_one;
 use super::transformer::{parameters, validate};
 use super::{PlanError, TransformerPlan};
@@ -71,13 +71,14 @@ impl<'a> Outline<'a> {
     pub(super) fn too_large(&self, hardware: &Hardware<'_>) -> Result<Option<Floor>, PlanError> {
         let (states, on_hosts) = (self.states(), self.data.hosted.is_some());
         // States are told without a block being made.
-        if let Some(floor) = states.too_large_with(&|_| 0, on_hosts, hardware)? {
+        let none = vec![Working::default(); self.chain.stages as usize];
+        if let Some(floor) = states.too_large_with(&none, on_hosts, hardware)? {
             return Ok(Some(floor));
         }
         let cut = self.plan.cut(&self.model, self.chain);
-        let held = |stage| cut.held(self.chain.position(stage, 0));
-        let held: Vec<u64> = (0..self.chain.stages).map(held).collect();
-        states.too_large_with(&|stage| held[stage as usize], on_hosts, hardware)
+        let held = |stage| Working::of_activations(cut.held(self.chain.position(stage, 0)));
+        let held: Vec<Working> = (0..self.chain.stages).map(held).collect();
+        states.too_large_with(&held, on_hosts, hardware)
     }
 
     /// Time of all compute lanes together for a micro-batch, as far as it hangs on neither the number

@@ -82,7 +82,8 @@ fn activations(graph: &OpGraph, ops: &[OpId]) -> u64 {
     distinct(graph, used.filter(|&storage| graph.stored(storage).purpose.is_activation()))
 }
 
-fn distinct(graph: &OpGraph, storages: impl Iterator<Item = StorageId>) -> u64 {
+/// Bytes of storages, each once.
+pub(super) fn distinct(graph: &OpGraph, storages: impl Iterator<Item = StorageId>) -> u64 {
     storages.collect::<BTreeSet<_>>().iter().map(|&it| graph.stored(it).bytes).sum()
 }
 
