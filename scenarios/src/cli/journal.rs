@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use reports::summary::Outcome;
 use scenarios::Experiment;
-use scenarios::run::{self, Key, Options, Shard};
+use scenarios::run::{self, Key, Knowledge, Options, Shard};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
@@ -69,7 +69,12 @@ pub(super) struct Content {
     known: BTreeMap<String, String>,
     /// True if a shard was simulated to its end.
     pub(super) ended: bool,
+    /// Knowledge of plans of a search, of this run alone.
+    plans: Plans,
 }
+
+/// Knowledge by plan.
+type Plans = Arc<Mutex<BTreeMap<Key, Knowledge>>>;
 
 /// A journal that a run looks into and adds to.
 pub(super) struct Journal {
@@ -132,6 +137,10 @@ impl Content {
     pub(super) fn len(&self) -> usize {
         self.known.len()
     }
+
+    fn plans(&self) -> MutexGuard<'_, BTreeMap<Key, Knowledge>> {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Journal {
@@ -168,7 +177,8 @@ impl Journal {
 
     /// Outcomes that it has by now. `None`: none, or none that can be read.
     pub(super) fn ended(&self) -> Option<Content> {
-        Content::read(&self.path).ok().filter(|content| content.len() > 0)
+        let ended = Content::read(&self.path).ok().filter(|content| content.len() > 0)?;
+        Some(Content { plans: Arc::clone(&self.content.plans), ..ended })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -242,6 +252,10 @@ impl run::Journal for Content {
 
     fn keep(&self, _: Key, _: Outcome) {}
 
+    fn told(&self, plan: Key) -> Option<Knowledge> {
+        self.plans().get(&plan).cloned()
+    }
+
     fn is_closed(&self) -> bool {
         true
     }
@@ -259,6 +273,14 @@ impl run::Journal for Journal {
         if serde_json::from_str(&text).is_ok_and(|Line { outcome, .. }| outcome == kept.outcome) {
             self.add(&text);
         }
+    }
+
+    fn told(&self, plan: Key) -> Option<Knowledge> {
+        self.content.told(plan)
+    }
+
+    fn tell(&self, plan: Key, knowledge: Knowledge) {
+        self.content.plans().insert(plan, knowledge);
     }
 }
 

@@ -4,12 +4,14 @@
 //! version of foretrain. A key digests all but the version, as a journal is of one version.
 
 use std::fmt;
+use std::hash::Hash;
 
 use hw_models::digest::digest;
 use reports::summary::{JournaledRun, Outcome, RunSummary};
 
 use super::one::{self, Drawn};
 use super::outcomes::{fingerprint, of_step};
+use super::search::Told;
 use crate::experiment::Experiment;
 use crate::schema::Scenario;
 
@@ -19,15 +21,25 @@ pub trait Journal: Sync {
     fn known(&self, key: Key) -> Option<Outcome>;
     /// Keeps an outcome, as soon as its simulation has ended.
     fn keep(&self, key: Key, outcome: Outcome);
-    /// True if nothing is simulated any more that it does not know.
+    /// Knowledge of a plan of a search that took no simulation. `None`: there is none yet.
+    fn told(&self, _plan: Key) -> Option<Knowledge> {
+        None
+    }
+    /// Keeps that for as long as the program runs: pricing a plan again takes less than reading it.
+    fn tell(&self, _plan: Key, _knowledge: Knowledge) {}
+    /// True if nothing is priced or simulated any more that it does not know.
     fn is_closed(&self) -> bool {
         false
     }
 }
 
 /// Digits of a simulation that are equal only where its outcome is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key([u64; 2]);
+
+/// Knowledge of a plan of a search before any simulation: why it is impossible, or its bounds.
+#[derive(Clone, Debug)]
+pub struct Knowledge(pub(super) Told);
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -107,7 +119,27 @@ impl<'a> Simulations<'a> {
         self.journal.is_some_and(|journal| journal.known(key).is_some())
     }
 
-    /// True if what is not known is not simulated.
+    /// Knowledge of a plan of a search, which is `made` where there is none yet. `None`: there is
+    /// none, and `ends` says that no more is made.
+    pub(super) fn told(
+        &self,
+        plan: impl Hash,
+        ends: impl Fn() -> bool,
+        made: impl FnOnce() -> Told,
+    ) -> Option<Told> {
+        let key = Key(digest(&(plan, self.seed, &self.texts)));
+        let known = self.journal.and_then(|journal| journal.told(key));
+        if known.is_some() || ends() {
+            return known.map(|Knowledge(told)| told);
+        }
+        let told = made();
+        if let Some(journal) = self.journal {
+            journal.tell(key, Knowledge(told.clone()));
+        }
+        Some(told)
+    }
+
+    /// True if nothing is priced or simulated that is not known.
     pub(super) fn is_closed(&self) -> bool {
         self.journal.is_some_and(Journal::is_closed)
     }

@@ -62,7 +62,7 @@ use outcomes::Outcomes;
 pub use explain::{Explaining, explain};
 pub use first::{First, first};
 pub use fused::{FusedGroup, fused};
-pub use journal::{Journal, Key};
+pub use journal::{Journal, Key, Knowledge};
 pub use kernels::{KernelRow, kernels};
 pub use lane_trace::trace_replay;
 pub(crate) use one::prepare;

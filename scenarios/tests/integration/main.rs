@@ -43,6 +43,7 @@ mod programs;
 mod remedies;
 mod schema;
 mod searches;
+mod stopped_searches;
 mod support;
 mod timed_kernels;
 mod topics;

@@ -106,7 +106,7 @@ fn count(node: &Node) -> Option<u64> {
 
 /// The work of a group, as one of its plans tells it.
 #[derive(Clone, Debug)]
-pub(super) struct Work {
+pub(in super::super) struct Work {
     /// Time of a micro-batch (s).
     micro_batch_s: f64,
     /// Objectives for each second of a step, as far as all plans of the group share them.

@@ -34,6 +34,8 @@ use extreme::Quest;
 use hunt::Hunt;
 use space::Space;
 
+pub(super) use space::Told;
+
 /// The best plans of a space, the best first, and the proof, where a quantity is asked for with the
 /// last value of it that fits. Where none fits, the one that lacks least.
 ///

@@ -29,7 +29,8 @@ pub(super) struct Space<'e> {
 }
 
 /// One more thing that is known of a plan.
-pub(super) enum Told {
+#[derive(Clone, Debug)]
+pub(in super::super) enum Told {
     /// Nothing: the search is to end before it.
     Nothing,
     Impossible(Vec<String>),
@@ -51,7 +52,8 @@ pub(super) enum Told {
 }
 
 /// A plan whose operators are priced.
-pub(super) struct Priced {
+#[derive(Clone, Debug)]
+pub(in super::super) struct Priced {
     /// Digits of its scenario, the same for plans that do the same.
     pub(super) fingerprint: [u64; 2],
     /// Its bound, by objective.
@@ -101,18 +103,25 @@ impl<'e> Space<'e> {
         Goals(self.search.settings.minimise.all())
     }
 
-    /// Tells an open plan more finely. Once the search is to end it simulates no plan.
+    /// Tells an open plan more finely. Once the search is to end it prices and simulates no plan.
     pub(super) fn told(&self, open: &Open, ends: impl Fn() -> bool) -> Told {
-        let scenario = match self.scenario(open.what.place()) {
-            Ok(scenario) => scenario,
-            Err(reasons) => return Told::Impossible(reasons),
-        };
-        match open.what {
-            What::Group(_) => self.sketched(&scenario),
-            What::Rough(_) => self.priced(&scenario),
-            What::Fine(_) if ends() && !self.simulations.knows_tried(&scenario) => Told::Nothing,
-            What::Fine(_) => self.simulated(&scenario),
+        let (group, member) = open.what.place();
+        let scenario = || self.scenario((group, member)).map_err(Told::Impossible);
+        if let What::Fine(_) = open.what {
+            return match scenario() {
+                Ok(scenario) if ends() && !self.simulations.knows_tried(&scenario) => Told::Nothing,
+                Ok(scenario) => self.simulated(&scenario),
+                Err(impossible) => impossible,
+            };
         }
+        let is_group = matches!(open.what, What::Group(_));
+        let plan = (is_group, self.variant((group, member)), self.groups[group].members[member]);
+        let made = || match scenario() {
+            Ok(scenario) if is_group => self.sketched(&scenario),
+            Ok(scenario) => self.priced(&scenario),
+            Err(impossible) => impossible,
+        };
+        self.simulations.told(plan, ends, made).unwrap_or(Told::Nothing)
     }
 
     /// Numbers of the values of a plan on each axis.
