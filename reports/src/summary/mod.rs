@@ -248,6 +248,9 @@ pub struct RunSummary {
     pub seed_step_times_s: Vec<f64>,
     /// Why it has no step time.
     pub failure: Option<Failure>,
+    /// The last step in the time of the run, for whoever draws it. `None`: nobody knows any more.
+    #[serde(skip)]
+    pub last_step: Option<LastStep>,
     /// One step, drawn in the report only.
     #[serde(skip)]
     pub timeline: Option<Timeline>,
@@ -379,6 +382,21 @@ pub enum FailureKind {
     Limit,
     /// The sizes of this point do not multiply, so there is nothing to run.
     Infeasible,
+}
+
+/// Moments of the last step of a run (ps), and the streams of the engine that they are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastStep {
+    /// Begin of the step on the first rank that begins it.
+    pub start: u64,
+    /// End of the step on the last rank that ends it.
+    pub end: u64,
+    /// End of the run.
+    pub until: u64,
+    /// Compute lane of that last rank. `None`: no step ended.
+    pub last: Option<u32>,
+    /// Compute lane whose measured steps take longest. `None`: no step ended.
+    pub longest: Option<u32>,
 }
 
 /// Who did what when, for one step.

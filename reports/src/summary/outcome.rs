@@ -27,6 +27,7 @@ impl JournaledRun {
     /// A run without its drawings.
     pub fn of(run: &RunSummary) -> Self {
         let undrawn = RunSummary {
+            last_step: None,
             timeline: None,
             detail: None,
             not_drawn: None,

@@ -1,17 +1,14 @@
 //! Explaining a run: its critical path, and what faster parts would bring.
 
-use std::borrow::Cow;
-
 use reports::explanation::Explanation;
 use reports::summary::{RunSummary, SCHEMA_VERSION};
 
-use super::choice::{self, Decided};
 use super::first::{First, first};
-use super::one::{self, Drawn, Prepared, Simulation};
+use super::one::{self, Drawn, Planned, Simulation};
 use super::path::{self, Path};
+use super::window::Window;
 use super::{Progress, Refusal, what_if};
 use crate::experiment::Experiment;
-use crate::schema::Scenario;
 
 /// How a run is explained.
 #[derive(Clone, Debug)]
@@ -33,13 +30,13 @@ pub fn explain(
     how: &Explaining<'_>,
     progress: &dyn Progress,
 ) -> Result<Explanation, Refusal> {
-    let (First { variant, point, resolved }, run) = run_to_explain(experiment, how)?;
+    let (First { variant, point, resolved }, run, planned) = run_to_explain(experiment, how)?;
     let scenario = &resolved.scenario;
     let broken = |reason| Refusal::Broken { variant: variant.to_owned(), point: point.values(), reason };
     let Some(step_s) = run.step_time() else {
         return Ok(Explanation::of_failure(experiment.name(), &run));
     };
-    let path = critical_path(scenario, how.seed).map_err(broken)?;
+    let path = planned.map(|planned| critical_path(&planned, &run, how.seed)).transpose().map_err(broken)?;
     let used = path.as_ref().map(|path| &path.links);
     let what_if =
         what_if::what_ifs(scenario, (step_s, used), (how.seed, how.jobs), progress).map_err(broken)?;
@@ -54,17 +51,23 @@ pub fn explain(
     })
 }
 
-/// The run of the variant that is asked for; else of the first that has a step, or of the first.
+/// The run of the variant that is asked for, else of the first that has a step, or of the first, with
+/// its plan. A program and a recording have none, as their lanes have no visits.
 fn run_to_explain<'e>(
     experiment: &'e Experiment,
     how: &Explaining<'_>,
-) -> Result<(First<'e>, RunSummary), Refusal> {
+) -> Result<(First<'e>, RunSummary, Option<Planned>), Refusal> {
     let ran = |variant: Option<&str>| {
         let first = first(experiment, variant)?;
         let First { variant, point, resolved } = &first;
         let (variant, point) = ((*variant).to_owned(), point.values());
-        match one::outcome(&resolved.scenario, how.seed, Drawn::No) {
-            Ok(run) => Ok((first, RunSummary { variant, point, ..run })),
+        let model = &resolved.scenario.model;
+        let found = match model.trace().is_some() || model.program().is_some() {
+            true => one::outcome(&resolved.scenario, how.seed, Drawn::No).map(|run| (run, None)),
+            false => one::planned(&resolved.scenario, how.seed),
+        };
+        match found {
+            Ok((run, planned)) => Ok((first, RunSummary { variant, point, ..run }, planned)),
             Err(reason) => Err(Refusal::Broken { variant, point, reason }),
         }
     };
@@ -74,7 +77,7 @@ fn run_to_explain<'e>(
     let mut unfit = None;
     for variant in experiment.variants() {
         match ran(Some(variant)) {
-            Ok((first, run)) if run.step_time().is_some() => return Ok((first, run)),
+            Ok(ran) if ran.1.step_time().is_some() => return Ok(ran),
             Ok(failed) => unfit = unfit.or(Some(failed)),
             Err(Refusal::NothingToShow { .. }) => {}
             Err(broken) => return Err(broken),
@@ -83,15 +86,9 @@ fn run_to_explain<'e>(
     unfit.map_or_else(|| ran(None), Ok)
 }
 
-/// The critical path of a plan. `None`: a program or a recording, whose lanes have no visits.
-fn critical_path(scenario: &Scenario, seed: u64) -> Result<Option<Path>, String> {
-    if scenario.model.trace().is_some() || scenario.model.program().is_some() {
-        return Ok(None);
-    }
-    let levelled: Cow<'_, Scenario> = one::levelled(scenario, seed)?;
-    let Decided { ref scenario, tried, .. } = choice::decided(&levelled, seed)?;
-    let plan = tried.map(|ran| Ok(ran.prepared));
-    let plan = plan.unwrap_or_else(|| one::drawable(scenario, seed));
-    let Ok(Prepared { built, .. }) = plan else { return Ok(None) };
-    path::path(&Simulation::of(scenario, &built, seed)).map(Some)
+/// The critical path of the plan that a run is of.
+fn critical_path(planned: &Planned, run: &RunSummary, seed: u64) -> Result<Path, String> {
+    let Planned { scenario, prepared } = planned;
+    let longest = run.last_step.and_then(|step| Window::from(step).longest);
+    path::path(&Simulation::of(scenario, &prepared.built, seed), longest)
 }

@@ -55,8 +55,6 @@ pub(super) struct BucketUse {
 
 /// A run in the state of drives that its scenario asks for.
 pub(super) struct Found<R> {
-    /// The scenario with the levels at which the run begins.
-    pub(super) scenario: Scenario,
     pub(super) run: R,
     /// What results say of the state. `None`: a run leaves new drives as it finds them.
     pub(super) state: Option<DriveState>,
@@ -74,11 +72,11 @@ pub(super) fn found<R>(
     let new = run(scenario)?;
     let moved = buckets_of(ran(&new));
     if all_returned(moved) {
-        return Ok(Found { scenario: scenario.clone(), run: new, state: None });
+        return Ok(Found { run: new, state: None });
     }
     if scenario.run.drives == schema::DriveState::New {
         let state = Some(state(moved, None));
-        return Ok(Found { scenario: scenario.clone(), run: new, state });
+        return Ok(Found { run: new, state });
     }
     let mut search = Search::default();
     search.learn(moved);
@@ -90,7 +88,7 @@ pub(super) fn found<R>(
         search.learn(moved);
         if all_returned(moved) || (search.runs >= RUNS && !lengthen(&mut scenario, search.runs)) {
             let state = Some(state(moved, ran(&new).map(|ran| &ran.summary)));
-            return Ok(Found { scenario, run, state });
+            return Ok(Found { run, state });
         }
     }
 }

@@ -34,6 +34,7 @@ mod programmed;
 mod ranks;
 mod recorded;
 mod remedy;
+mod replanned;
 mod replayed;
 mod search;
 mod shard;

@@ -1,11 +1,10 @@
 //! One run: a variant at a point, over its seeds.
 
-use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use reports::summary::{RunSummary, Spread};
+use reports::summary::{LastStep, RunSummary, Spread};
 use sim_core::fold::{Folded, fold};
 use sim_core::id::StreamId;
 use sim_core::observe::{Observer, Several, Unobserved};
@@ -151,21 +150,40 @@ pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<Ru
     if scenario.model.program().is_some() {
         return programmed::outcome(scenario, seed, drawn);
     }
+    let (mut summary, planned) = planned(scenario, seed)?;
+    if drawn == Drawn::Yes
+        && let Some(Planned { scenario, prepared }) = planned
+    {
+        picture::draw(&Simulation::of(&scenario, &prepared.built, seed), &mut summary)?;
+    }
+    Ok(summary)
+}
+
+/// A scenario that leaves nothing open, and the plan that was simulated for it.
+pub(super) struct Planned {
+    pub(super) scenario: Scenario,
+    pub(super) prepared: Prepared,
+}
+
+/// The outcome of a plan on a machine or of a profiled pipeline, and the plan if one was simulated.
+///
+/// # Errors
+/// A mistake in foretrain, in words.
+pub(super) fn planned(scenario: &Scenario, seed: u64) -> Result<(RunSummary, Option<Planned>), String> {
     let Found { run: Decision { scenario, ran }, state, .. } = in_state(scenario, seed)?;
     let Ran { prepared, mut summary, window, .. } = match ran {
         Ok(ran) => ran,
         Err(unbuilt) => {
-            return Ok(RunSummary { notes: scenario.model.not_modelled().to_vec(), ..unbuilt.told()? });
+            let notes = scenario.model.not_modelled().to_vec();
+            return Ok((RunSummary { notes, ..unbuilt.told()? }, None));
         }
     };
     if !summary.fits {
         summary.notes = scenario.model.not_modelled().to_vec();
     }
     summary.drive_state = state;
-    if drawn == Drawn::Yes {
-        picture::draw(&Simulation::of(&scenario, &prepared.built, seed), window, &mut summary)?;
-    }
-    Ok(summary)
+    summary.last_step = window.map(LastStep::from);
+    Ok((summary, Some(Planned { scenario, prepared })))
 }
 
 /// A scenario that leaves nothing open, and its run.
@@ -190,18 +208,6 @@ fn run_from(scenario: &Scenario, seed: u64) -> Result<Decision, String> {
     Ok(Decision { scenario: scenario.into_owned(), ran })
 }
 
-/// A scenario with its drives where a run of it begins.
-///
-/// # Errors
-/// A mistake in foretrain, in words.
-pub(super) fn levelled(scenario: &Scenario, seed: u64) -> Result<Cow<'_, Scenario>, String> {
-    // Nothing else moves a bucket.
-    match plans::on_drives(scenario) {
-        true => Ok(Cow::Owned(in_state(scenario, seed)?.scenario)),
-        false => Ok(Cow::Borrowed(scenario)),
-    }
-}
-
 /// Builds and simulates a scenario that is only tried; `None`: it does not fit.
 ///
 /// # Errors
@@ -212,7 +218,11 @@ pub(super) fn tried(scenario: &Scenario, seed: u64) -> Result<Option<RunSummary>
         decided.tried.map_or_else(|| attempt(&decided.scenario, seed), |ran| Ok(Some(ran)))
     };
     let Found { run, state, .. } = lasting::found(scenario, tried, Option::as_ref)?;
-    Ok(run.map(|ran| RunSummary { drive_state: state, ..ran.summary }))
+    let summary = |ran: Ran| {
+        let last_step = ran.window.map(LastStep::from);
+        RunSummary { drive_state: state, last_step, ..ran.summary }
+    };
+    Ok(run.map(summary))
 }
 
 /// Tries a scenario that leaves nothing open. `None`: it does not fit.
@@ -231,18 +241,11 @@ pub(super) fn attempt(scenario: &Scenario, seed: u64) -> Result<Option<Ran>, Str
     }
 }
 
-/// The plan of a decided scenario as [`settled`] runs it.
-pub(super) fn drawable(scenario: &Scenario, seed: u64) -> Result<Prepared, Unbuilt> {
-    let first = prepare(scenario)?;
-    let fills = first.built.memory.iter().any(|memory| memory.waits);
-    if fills { Ok(settled(first, scenario, seed)?.prepared) } else { Ok(first) }
-}
-
 /// Simulates the first plan of a scenario. Techniques that fill the memory of GPUs do not know how
 /// much of it fragments take: a run tells, and what was lacking is left free in the next. Of plans
 /// that fit the fastest is taken: what is decided otherwise leaves other gaps. What has failed in
 /// the end is told by the first.
-fn settled(first: Prepared, scenario: &Scenario, seed: u64) -> Result<Ran, Unbuilt> {
+pub(super) fn settled(first: Prepared, scenario: &Scenario, seed: u64) -> Result<Ran, Unbuilt> {
     let (again, Judged { summary, mut lacking, buckets, window, .. }) = first.judged(scenario, seed)?;
     let mut too_little = vec![0; lacking.len()];
     let mut enough: Option<Vec<u64>> = None;
@@ -522,7 +525,7 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
         }
         (summary, driver) = (judged.summary, judged.driver);
     }
-    let window = Some(Window::of(&built.lowered, &run));
+    let window = Some(Window::of(simulation, &run));
     summary.activities = Some(run.activities);
     summary.unsettled = Some(run.unsettled).filter(|&count| count > 0);
     if run.end != End::Completed {

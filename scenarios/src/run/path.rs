@@ -13,7 +13,6 @@ use sim_core::time::Time;
 use workloads::names::cause;
 use workloads::schedule::LaneKind;
 
-use super::measure::first_mark;
 use super::one::Simulation;
 use super::words::Words;
 use crate::plans;
@@ -45,27 +44,19 @@ pub(super) fn link_name(kind: LinkKind) -> &'static str {
 }
 
 /// The critical path of the rank whose measured steps take longest, as [`super::measure`] has its
-/// sums.
+/// sums and a run before has found it.
 ///
 /// # Errors
 /// A mistake in foretrain, in words.
-pub(super) fn path(simulation: &Simulation<'_>) -> Result<Path, String> {
+pub(super) fn path(simulation: &Simulation<'_>, longest: Option<StreamId>) -> Result<Path, String> {
     let lowered = &simulation.built.lowered;
-    let run = simulation.quiet(None)?;
-    let first = first_mark(simulation.scenario) as usize;
-    let window = |stream: StreamId| {
-        let marks = &run.streams[stream.index()].marks;
-        Some(*marks.last()? - *marks.get(first)?)
-    };
-    let computing = lowered.ranks.iter().map(|ids| ids.compute);
-    // Of equally long windows the first.
-    let Some(longest) = computing.rev().max_by_key(|&stream| window(stream)) else {
+    let Some(longest) = longest else {
         return Ok(Path { visits: Vec::new(), links: BTreeSet::new(), others: OtherLanes::default() });
     };
-    let told = simulation.quiet(Some(longest))?;
+    let run = simulation.quiet(Some(longest))?;
     let folded = simulation.folded();
     let streams: BTreeSet<StreamId> =
-        told.path.iter().map(|step| folded.streams[step.stream.index()]).collect();
+        run.path.iter().map(|step| folded.streams[step.stream.index()]).collect();
     let mut recorder = Recorder::new(Selection::spans_of(streams));
     if run.activities <= NAMED_MAX {
         simulation.observed(&mut recorder)?;
@@ -77,8 +68,8 @@ pub(super) fn path(simulation: &Simulation<'_>) -> Result<Path, String> {
     }
     let words = Words::new(lowered, plans::micro_batches_per_flush(simulation.scenario));
     let mut visits = Visits { simulation, words: &words, folded: links(simulation, &kinds), all: Vec::new() };
-    let origin = told.path.first().map_or(Time::ZERO, |step| step.begin);
-    for step in &told.path {
+    let origin = run.path.first().map_or(Time::ZERO, |step| step.begin);
+    for step in &run.path {
         let of_stream = spans.get(&folded.streams[step.stream.index()]);
         visits.add(step, of_stream.map_or(&[], Vec::as_slice), origin);
     }

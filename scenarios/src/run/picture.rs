@@ -16,9 +16,9 @@ use workloads::lower::Lowered;
 use workloads::names::cause;
 use workloads::plan::Built;
 
-use super::choice::{self, Decided};
 use super::detail::Detail;
-use super::one::{self, Prepared, Simulation};
+use super::one::{Planned, Simulation};
+use super::replanned::replanned;
 use super::window::Window;
 use super::words::Words;
 use super::{Options, Progress, Refusal, in_parallel, programmed, replayed};
@@ -91,31 +91,14 @@ fn rebuilt(
     if is_too_long(scenario, run) {
         return Ok(());
     }
-    let drawn = simulated_again(scenario, options.seed, |simulation, window| draw(simulation, window, run));
-    drawn.unwrap_or(Ok(())).map_err(|reason| broken(run, reason))
-}
-
-/// Hands the plan that a scenario was simulated with to `look`, and its last step where a choice
-/// has just run it. `None`: there is none.
-///
-/// # Errors
-/// A mistake in foretrain, in words.
-pub(super) fn simulated_again<T>(
-    scenario: &Scenario,
-    seed: u64,
-    look: impl FnOnce(&Simulation<'_>, Option<Window>) -> Result<T, String>,
-) -> Option<Result<T, String>> {
-    let again = || {
-        let scenario = one::levelled(scenario, seed)?;
-        let Decided { ref scenario, tried, .. } = choice::decided(&scenario, seed)?;
-        let window = tried.as_ref().and_then(|ran| ran.window);
-        let plan = tried.map(|ran| Ok(ran.prepared));
-        let Ok(Prepared { built, .. }) = plan.unwrap_or_else(|| one::drawable(scenario, seed)) else {
-            return Ok(None);
-        };
-        look(&Simulation::of(scenario, &built, seed), window).map(Some)
+    let drawn = match replanned(scenario, options.seed, run) {
+        Ok((Planned { scenario, prepared }, last_step)) => {
+            run.last_step = last_step;
+            draw(&Simulation::of(&scenario, &prepared.built, options.seed), run)
+        }
+        Err(unbuilt) => unbuilt.told().map(drop),
     };
-    again().transpose()
+    drawn.map_err(|reason| broken(run, reason))
 }
 
 pub(super) fn broken(run: &RunSummary, reason: String) -> Refusal {
@@ -132,16 +115,13 @@ fn is_too_long(scenario: &Scenario, run: &mut RunSummary) -> bool {
     long
 }
 
-/// Adds pictures to a run: its last step, and the memory of the rank that has least to spare. Where
-/// nobody knows when that step was, the run is simulated once more.
+/// Adds pictures to a run: its last step, and the memory of the rank that has least to spare. It is
+/// simulated for that, as only a run that has ended tells which step is the last and whose path
+/// decides; where nobody has kept that, twice.
 ///
 /// # Errors
 /// A mistake in foretrain, in words.
-pub(super) fn draw(
-    simulation: &Simulation<'_>,
-    window: Option<Window>,
-    run: &mut RunSummary,
-) -> Result<(), String> {
+pub(super) fn draw(simulation: &Simulation<'_>, run: &mut RunSummary) -> Result<(), String> {
     let &Simulation { scenario, built, .. } = simulation;
     if is_too_long(scenario, run) {
         return Ok(());
@@ -153,9 +133,9 @@ pub(super) fn draw(
     let fullest = fullest(run).and_then(|name| words.rank_called(name));
     let computing = |stage: usize| folded.streams[lowered.stages[stage].compute.index()];
     let stages = lowered.stages.len();
-    let Window { start, end, last, until } = match window {
-        Some(window) => window,
-        None => Window::of(lowered, &simulation.quiet(None)?),
+    let Window { start, end, last, until, .. } = match run.last_step {
+        Some(last_step) => last_step.into(),
+        None => Window::of(simulation, &simulation.quiet(None)?),
     };
     let store = fullest.map(|rank| folded.stores[lowered.ranks[rank].memory.index()]);
     let mut recorder = Recorder::new(Selection {

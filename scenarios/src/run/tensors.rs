@@ -1,8 +1,10 @@
 //! Tensors that wait for the backward pass, as a decided plan has them.
 
+use reports::summary::RunSummary;
 use workloads::passes::movement_plan::{Listed, listed};
 
-use super::{choice, one};
+use super::one::Planned;
+use super::replanned::replanned;
 use crate::schema::{Model, Scenario};
 
 /// Tensors of a scenario.
@@ -13,10 +15,8 @@ pub fn tensors(scenario: &Scenario, seed: u64) -> Result<Vec<Listed>, String> {
     if !matches!(scenario.model, Model::Transformer(_) | Model::Layers(_) | Model::Graph(_)) {
         return Err("only transformers and lists of layers have tensors to list".to_owned());
     }
-    let scenario = one::levelled(scenario, seed)?;
-    let decided = choice::decided(&scenario, seed)?;
-    match one::drawable(&decided.scenario, seed) {
-        Ok(prepared) => {
+    match replanned(scenario, seed, &RunSummary::default()) {
+        Ok((Planned { prepared, .. }, _)) => {
             let built = prepared.built;
             let tensors = listed(&built.graph, &built.layers, &built.table);
             let split = "no tensor waits for a whole backward pass where the schedule splits it: list those \

@@ -17,8 +17,9 @@ use workloads::names::cause;
 use workloads::schedule::LaneKind;
 
 use super::lanes::{Lane, lanes};
-use super::one::Simulation;
-use super::picture::{broken, simulated_again};
+use super::one::{Planned, Simulation};
+use super::picture::broken;
+use super::replanned::replanned;
 use super::words::{Words, cause_of, task_name};
 use super::{Refusal, programmed, ranks, replayed};
 use crate::experiment::{Experiment, Resolved};
@@ -43,13 +44,18 @@ pub fn trace(
         return Ok(false);
     };
     let written = if let Some(trace) = scenario.model.trace() {
-        Some(replayed::trace(trace, tracer))
+        replayed::trace(trace, tracer).map(|()| true)
     } else if scenario.model.program().is_some() {
-        Some(programmed::trace(&scenario, seed, tracer))
+        programmed::trace(&scenario, seed, tracer).map(|()| true)
     } else {
-        simulated_again(&scenario, seed, |simulation, _| write(simulation, tracer))
+        match replanned(&scenario, seed, run) {
+            Ok((Planned { scenario, prepared }, _)) => {
+                write(&Simulation::of(&scenario, &prepared.built, seed), tracer).map(|()| true)
+            }
+            Err(unbuilt) => unbuilt.told().map(|_| false),
+        }
     };
-    written.transpose().map(|written| written.is_some()).map_err(|reason| broken(run, reason))
+    written.map_err(|reason| broken(run, reason))
 }
 
 fn write(simulation: &Simulation<'_>, tracer: &mut dyn Tracer) -> Result<(), String> {
