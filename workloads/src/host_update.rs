@@ -68,8 +68,8 @@ impl KeptParameters {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostGradients {
-    /// As many as the buffers of states, which they pass in fp32: DeepSpeed 0.3.15 to 0.5, with
-    /// which ZeRO-Infinity was published. Sums over micro-batches are whole.
+    /// As many as fit the buffers of states, through which they pass in fp32: DeepSpeed 0.3.15 to
+    /// 0.5, with which ZeRO-Infinity was published. Sums over micro-batches are whole.
     #[default]
     Buffered,
     /// Gradients of all parameters, which threads copy to the buffers: DeepSpeed since 0.6

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
 
-/// Order in which ranks take GPUs. Tensor ranks are next to each other, then those that have parts of the
-/// same sequences; then come copies or stages.
+/// Order in which ranks take GPUs. Tensor ranks are adjacent, then context-parallel ranks; then
+/// come copies or stages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {

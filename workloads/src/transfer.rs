@@ -11,7 +11,7 @@ use crate::graph::{OpGraph, OpId, StorageId};
 
 pub use crate::graph::tier::{Medium, Tier};
 
-/// Where something is that is away from the GPUs.
+/// Place of offloaded tensors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outside {

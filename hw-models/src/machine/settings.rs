@@ -52,8 +52,8 @@ pub struct Cluster {
     /// Another GPU than the node's own: its name in the catalogue, or a map that describes it.
     #[schemars(extend("examples" = ["a100-sxm4-80gb"]))]
     pub gpu: Option<Choice<GpuSettings>>,
-    /// Parts of each of these nodes that are not those of the catalogue: `gpu`, `nic`, `ssd`,
-    /// `switch` and `memory` are all of a kind, `gpu[3]` is a single one.
+    /// Parts of each node that differ from the catalogue: `gpu`, `nic`, `ssd`, `switch` and
+    /// `memory` name all of a kind, `gpu[3]` a single one.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub set: IndexMap<String, PartSettings>,
     /// Nodes of other kinds behind the first ones, group after group. All have as many GPUs.
@@ -77,7 +77,7 @@ pub struct MoreNodes {
     /// Another GPU than the node's own: its name in the catalogue, or a map that describes it.
     #[schemars(extend("examples" = ["a100-sxm4-80gb"]))]
     pub gpu: Option<Choice<GpuSettings>>,
-    /// Parts of each of these nodes that are not those of the catalogue.
+    /// Parts of each of these nodes that differ from the catalogue.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub set: IndexMap<String, PartSettings>,
 }
@@ -148,7 +148,7 @@ impl Cluster {
     }
 }
 
-/// What is different about a part, or about all of a kind; the rest is as in the catalogue.
+/// Differences of a part, or of all of a kind, from the catalogue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PartSettings {
@@ -164,7 +164,7 @@ pub struct PartSettings {
     pub under: Option<Under>,
     /// Size of the memory of each GPU, or of each socket.
     pub memory: Option<Bytes>,
-    /// Nominal rate of the memory of a GPU, or what streaming reaches of the memory of a socket.
+    /// Nominal rate of the memory of a GPU, or streaming rate of the memory of a socket.
     pub rate: Option<Rate>,
     /// NVLinks of each GPU; with 0 the node has none.
     pub nvlinks: Option<Count<0, 1_024>>,
@@ -327,8 +327,8 @@ struct NodeMap {
     #[serde(default)]
     #[schemars(extend("examples" = ["a100-sxm4-80gb"]))]
     gpu: Option<Choice<GpuSettings>>,
-    /// Parts that are not those of the catalogue: `gpu`, `nic`, `ssd`, `switch` and `memory` are all of a kind, `gpu[3]` is
-    /// a single one.
+    /// Parts of the node that differ from the catalogue: `gpu`, `nic`, `ssd`, `switch` and `memory`
+    /// name all of a kind, `gpu[3]` a single one.
     #[serde(default)]
     set: IndexMap<String, PartSettings>,
     /// Slow parts.

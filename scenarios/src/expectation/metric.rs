@@ -34,7 +34,7 @@ pub enum Metric {
     BubbleFraction,
     /// The most memory that any stage held, in bytes.
     PeakMemoryBytes,
-    /// What of it a step brings with it, in bytes: activations and workspaces, on the stage where they are most.
+    /// The most bytes of activations and workspaces that a step adds to any stage.
     PeakActivationBytes,
     /// The most bytes that tensors of any stage had at a time, as the framework's allocator counts them.
     PeakAllocatedBytes,

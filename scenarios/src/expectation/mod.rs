@@ -56,19 +56,20 @@ pub enum Statement {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Faster {
-    /// The faster one.
+    /// Faster run.
     pub faster: Selector,
-    /// The slower one.
+    /// Slower run.
     pub than: Selector,
     /// Least and greatest ratio of the throughputs; any above 1 when absent.
     #[serde(default)]
     pub by: Option<Range>,
-    /// Axes of the sweep: the ratio is the mean over their values at which both have a result, each with its best over the other
-    /// axes. Without any it is that of the best of all.
+    /// Axes of the sweep over whose values the ratio is averaged, where both have a result. At each
+    /// value a run is the best over the other axes. Without axes: the ratio of the best of all.
     #[serde(default)]
     pub mean_over: Vec<String>,
-    /// Axes of the sweep: the ratio is the largest over their values at which both have a result,
-    /// with these values and the causes of the time that is gained; not beside `mean_over`.
+    /// Axes of the sweep over whose values the largest ratio is taken, where both have a result.
+    /// The promise then names these values and the causes of the time gained. It excludes
+    /// `mean_over`.
     #[serde(default)]
     pub most_over: Vec<String>,
 }
@@ -84,16 +85,17 @@ impl Faster {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Less {
-    /// The one with less.
+    /// Run with less of the metric.
     pub less: Selector,
-    /// The other one.
+    /// Run that it is compared with.
     pub than: Selector,
     /// Figure that is compared.
     pub metric: Metric,
-    /// Least and greatest share of the other's that is missing (`[28 %, 40 %]`); any above 0 when absent.
+    /// Least and greatest saving, as a share of the other run's metric (`[28 %, 40 %]`); any saving
+    /// when absent.
     #[serde(default)]
     pub by: Option<Range>,
-    /// Axes of the sweep whose values the share is the mean over, as of a ratio of throughputs.
+    /// Axes of the sweep over whose values the saving is averaged, as for `faster`.
     #[serde(default)]
     pub mean_over: Vec<String>,
 }
@@ -102,7 +104,7 @@ pub struct Less {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
-    /// The runs, the one with the smallest value first; no two alike.
+    /// Runs, the smallest value first; no two values are equal.
     pub order: Vec<Selector>,
     /// Figure that is compared.
     pub metric: Metric,
@@ -118,7 +120,7 @@ pub struct Equal {
     pub to: Selector,
     /// Figure that is compared.
     pub metric: Metric,
-    /// How far they may differ, relative to the second; not at all when absent.
+    /// Greatest difference, relative to the second run; none when absent.
     #[serde(default)]
     pub within: Option<Share>,
 }
@@ -137,7 +139,7 @@ pub struct MetricValue {
     /// The value.
     #[serde(default)]
     pub is: Option<Figure>,
-    /// How far the value may be from `is`, relative to it; not at all when absent.
+    /// Greatest distance of the value from `is`, relative to it; none when absent.
     #[serde(default)]
     pub within: Option<Share>,
 }

@@ -184,8 +184,8 @@ fn experiment_properties(expect: &Json, published: &Json) -> Map<String, Json> {
         },
         "search": { "$ref": "#/definitions/Search" },
         "cases": {
-            "description": "Swept settings that say what problem is solved; the others are choices, the best of which is looked for \
-                within each case. Default: models, sequences, batches of a step, machines, memory.",
+            "description": "Swept settings that define the problem. The others are choices, and each case reports its best. \
+                Default: models, sequences, batches of a step, machines, memory.",
             "type": "array",
             "items": { "type": "string", "examples": ["parallelism.data"] },
         },

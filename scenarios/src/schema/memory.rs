@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Allocator, Bytes, Placeholder, Share};
 
-/// Limits of memory, and bytes that are held all the time.
+/// Limits of memory, and bytes held throughout.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemoryLimit {
@@ -22,10 +22,11 @@ pub struct MemoryLimit {
     /// Memory of each GPU that a plan may use; of a profiled pipeline that of each stage, in place of `device.memory`
     /// less `device.reserved`.
     pub limit: Option<Bytes>,
-    /// Instead of a limit: each GPU has so little memory that what the allocator takes of it when nothing is away is so many times as
-    /// much. `1.33` leaves three quarters of it.
+    /// Oversubscription, instead of a limit: what the allocator takes with nothing offloaded, over
+    /// the memory of each GPU. `1.33` leaves three quarters of it.
     pub footprint_ratio: Option<Share>,
-    /// Page-locked memory of hosts, which is what copies between a GPU and its host read and write; as much as they have when absent.
+    /// Page-locked memory of hosts, for copies between a GPU and its host; as much as they have
+    /// when absent.
     pub pinned: Option<Pinned>,
     /// How PyTorch's caching allocator is set.
     pub allocator: Option<Allocator>,
@@ -50,7 +51,7 @@ pub struct Pinned {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenFull {
-    /// It waits until one is free; a job is refused of which one never would be.
+    /// It waits until one is free. A job that would wait for ever is refused.
     #[default]
     Wait,
     /// It goes to memory that is not page-locked: slower, and three times the traffic there.

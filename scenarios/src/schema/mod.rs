@@ -106,7 +106,7 @@ pub struct Scenario {
     /// How the work is spread over devices.
     #[serde(default)]
     pub parallelism: Parallelism,
-    /// Limits of memory, and bytes that are held all the time.
+    /// Limits of memory, and bytes held throughout.
     #[serde(default)]
     pub memory: MemoryLimit,
     /// Which kernels the training framework uses.

@@ -9,7 +9,7 @@ use workloads::model::network::NetworkKind;
 
 use super::{Count, Sampling, System};
 
-/// A network on a graph: all of it at once, or mini-batches of what is sampled.
+/// A network on a graph: the whole graph at once, or sampled mini-batches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GraphNetwork {

@@ -14,8 +14,8 @@ use super::{
 pub struct Parallelism {
     /// Ranks that share each layer of a transformer.
     pub tensor: Option<Count<1, 131_072>>,
-    /// Whether norms and residuals are split over the tensor ranks along the sequence; `auto`:
-    /// where there are several.
+    /// Splits norms and residuals over the tensor ranks along the sequence; `auto`: where there are
+    /// several.
     pub sequence_parallel: Option<SequenceParallel>,
     /// Pipeline stages; of a profiled pipeline its number of stages when absent.
     pub pipeline: Option<Stages>,
@@ -24,7 +24,7 @@ pub struct Parallelism {
     /// or the head. A list adds up to all layers; where a schedule gives stages several chunks it is of chunks, in the order
     /// of the model.
     pub stage_layers: Option<StageLayers>,
-    /// Ranks that have parts of the same sequences.
+    /// Ranks that share each sequence (context parallelism).
     pub context: Option<Count<1, 131_072>>,
     /// Exchange of context-parallel ranks for attention; `all-to-all` when absent.
     pub context_exchange: Option<ContextExchange>,
@@ -33,29 +33,32 @@ pub struct Parallelism {
     pub expert: Option<Count<1, 16_384>>,
     /// Copies of a transformer, each with micro-batches of its own; as many as the machine holds when absent.
     pub data: Option<Count<1, 131_072>>,
-    /// Whether the copies share the optimizer states among them (ZeRO-1): `sharding: optimizer` in other words.
+    /// Shards the optimizer states over the copies (ZeRO-1): `sharding: optimizer` in other words.
     pub distributed_optimizer: Option<bool>,
     /// States that data-parallel ranks share; `none` when absent.
     pub sharding: Option<Sharding>,
-    /// Gradients are summed over the copies beside the backward pass, in buckets; always so where they are shared. When
-    /// absent, gradients that are whole are summed at the end of the step, as by Megatron-LM's own data parallelism
-    /// through 2022.
+    /// Overlap of gradient sums over the copies with the backward pass, in buckets. Sharded
+    /// gradients always overlap. When absent, whole gradients are summed at the end of the step, as
+    /// in Megatron-LM's own data parallelism through 2022.
     pub overlap_gradient_reduce: Option<OverlapGradientReduce>,
-    /// So many copies, next to each other, share what `sharding` says, and groups of them hold the same: hybrid sharding.
-    /// Gradients are scattered within a group and then summed over groups. All share when absent.
+    /// Size of a hybrid shard group: adjacent copies shard what `sharding` says, and groups
+    /// replicate each other. Gradients are scattered within a group, then summed over groups. All
+    /// copies when absent.
     pub sharding_group: Option<Count<2, 131_072>>,
-    /// Parameters are gathered from the copies beside passes, a block of the model (embedding, layer, head) at a time;
-    /// always so where they are shared. When absent, the others are gathered at the end of the step.
+    /// Overlap of parameter gathers with passes, a block of the model (embedding, layer, head) at a
+    /// time. Sharded parameters always overlap. When absent, others are gathered at the end of the
+    /// step.
     pub overlap_parameter_gather: Option<Gather>,
-    /// Tensor ranks sum the gradient of a layer's input beside the product for that of its weight, as Megatron-LM does since
-    /// September 2021; `false`: before it, as until then.
+    /// Overlap of the tensor ranks' sum of an input gradient with the product of the weight
+    /// gradient, as in Megatron-LM since September 2021. `false`: the sum comes first, as before.
     pub overlap_tensor_reduce: Option<bool>,
-    /// Products and what sequence parallelism gathers or scatters for them go in as many pieces as tensor ranks, one beside the
-    /// other, by copy engines: asynchronous tensor parallelism as in PyTorch. Tensor ranks are in one node then.
+    /// Asynchronous tensor parallelism as in PyTorch: products overlap the gathers and scatters of
+    /// sequence parallelism, in as many pieces as tensor ranks, by copy engines. Tensor ranks must
+    /// be in one node.
     pub asynchronous_tensor: Option<bool>,
     /// Permission to leave GPUs of the machine idle.
     pub idle: Option<Idle>,
-    /// In which order ranks take GPUs; tensor ranks are next to each other, then those with parts of the same sequences.
+    /// Order in which ranks take GPUs; tensor ranks are adjacent, then context-parallel ranks.
     pub placement: Option<Placement>,
     /// Order in which a stage works on its micro-batches.
     pub schedule: Schedule,
@@ -78,9 +81,9 @@ pub struct OverlapGradientReduce {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Idle {
-    /// They may not.
+    /// Every GPU of the machine must have a rank.
     #[default]
     Refuse,
-    /// They may.
+    /// GPUs of the machine may be without a rank.
     Allow,
 }

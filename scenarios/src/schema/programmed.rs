@@ -7,8 +7,8 @@ use workloads::program::statement::{BatchLoader, Fragment, Program, Statement};
 
 use super::{Count, LayerList, Transformer};
 
-/// A program over the operators of a model on one GPU: what Python does in an iteration, statement
-/// by statement. How it is executed says `software.execution`.
+/// A program over the operators of a model on one GPU: an iteration in Python, statement by
+/// statement. `software.execution` says how it is executed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Programmed {
@@ -20,7 +20,7 @@ pub struct Programmed {
     /// Operators that `run` may name, in addition to those of the model.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub fragments: IndexMap<String, Fragment>,
-    /// Where batches come from; if not given they are in the memory of the GPU.
+    /// Source of batches; if not given, they are in the memory of the GPU.
     pub loader: Option<BatchLoader>,
     /// Statements of each iteration, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -100,7 +100,7 @@ pub struct Pause {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fold {
-    /// Where that changes nothing.
+    /// Identical ranks are folded where that changes nothing.
     #[default]
     Auto,
     /// Every rank is simulated.
@@ -111,7 +111,7 @@ pub enum Fold {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Segments {
-    /// They are; the result is the same.
+    /// Such operations are joined; the result is the same.
     #[default]
     On,
     /// Every operation is simulated.

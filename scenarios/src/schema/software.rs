@@ -11,39 +11,41 @@ use super::{AddedTo, Count, CrossEntropy, Duration, Execution, FusedSoftmax, Lau
 pub struct Software {
     /// How attention is computed.
     pub attention: Attention,
-    /// Fraction of the peak that matrix products in 16 bits hold in a long run, where that of the catalogue is not of this
-    /// framework's library: cuBLAS of 2023 was slower on Hopper than it is now.
+    /// Fraction of the peak that 16-bit matrix products sustain, where this framework's library
+    /// differs from the catalogue's: cuBLAS of 2023 was slower on Hopper than it is now.
     #[schemars(extend("examples" = ["60 %"]))]
     pub sustained_products: Option<Share>,
-    /// Whether matrix products on tensor cores deal their tiles to as many blocks as there are SMs before they start: beside a
-    /// collective, which holds some of the SMs, they then take up to twice as long. If not given, they do on Hopper, as in
-    /// PyTorch; a framework that leaves SMs to its collectives (`set_sm_margin` of Transformer Engine) does without.
+    /// True if matrix products on tensor cores are persistent kernels, with a block for each SM and
+    /// tiles dealt in advance. They take up to twice as long while a collective holds SMs. If not
+    /// given: true on Hopper, as in PyTorch. A framework that leaves SMs to its collectives
+    /// (`set_sm_margin` of Transformer Engine) says `false`.
     pub persistent_products: Option<bool>,
-    /// How matrix products and convolutions are made.
+    /// Arithmetic of matrix products and convolutions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub products: Option<Products>,
-    /// Whose layers they are: which chains of small operators are one kernel.
+    /// Framework of the layers, which decides what chains of small operators are one kernel.
     pub layers: LayersOf,
-    /// Library whose layers over images a list of layers has; `pytorch` when absent.
+    /// Library of the image layers of a list; `pytorch` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_layers: Option<ImageLayers>,
     /// Entries of the vocabulary on each tensor rank are padded to a multiple of this: 128 if not given with Megatron-LM's layers
     /// (`make_vocab_size_divisible_by`), 1 with others.
     #[schemars(extend("examples" = [128]))]
     pub vocabulary_multiple: Option<Count<1, 65_536>>,
-    /// Whether layers are compiled (`torch.compile`): passes over memory that follow each other are one kernel, which reads
-    /// and writes once; products and attention stay what they are. Of torchtitan's layers a norm is one, and an activation
-    /// with its gate.
+    /// True if layers are compiled (`torch.compile`): successive passes over memory are one kernel,
+    /// which reads and writes once; products and attention stay as they are. Of torchtitan's layers
+    /// a norm is one kernel, and an activation with its gate.
     pub compile: bool,
-    /// How GeLU is computed.
+    /// Computation of GeLU.
     pub gelu: Gelu,
     /// How parameters are updated.
     pub optimizer: Optimizer,
-    /// Sums of gradients over micro-batches that products of weight gradients add to by themselves,
-    /// of Megatron-LM's layers.
+    /// Sums of gradients that the products of weight gradients accumulate into (fused
+    /// accumulation), with Megatron-LM's layers.
     pub products_add_to: AddedTo,
-    /// Where the first gradients of a step go. If not given, to sums with Megatron-LM's layers,
-    /// copies of a model and frameworks that clear sums; otherwise in their place, as in PyTorch 2.
+    /// Destination of the first gradients of a step. If not given: cleared sums with Megatron-LM's
+    /// layers, copies of a model and frameworks that clear sums; otherwise new memory, as in
+    /// PyTorch 2.
     pub gradients: Option<Gradients>,
     /// How the loss over the vocabulary is computed.
     pub cross_entropy: CrossEntropy,
@@ -53,18 +55,17 @@ pub struct Software {
     pub fused_softmax: FusedSoftmax,
     /// Most keys that the kernel takes: 4096 in Megatron-LM, 2048 in older releases.
     pub fused_softmax_keys: Count<16, 1_048_576>,
-    /// How the host issues the work of the GPUs; `execution` says it together with what is
-    /// compiled.
+    /// Way in which the host issues the work of GPUs; `execution` says what is compiled, too.
     pub launch: Launch,
-    /// How a program is executed: `eager`, `cuda-graphs`, `static`, `lazy`, `compiled`,
-    /// `compiled-graphs`, `co-execution`, or one of them with its choices. Of a model without a
-    /// program the modes that capture passes or compile layers.
+    /// Execution mode: `eager`, `cuda-graphs`, `static`, `lazy`, `compiled`, `compiled-graphs`,
+    /// `co-execution`, or one of them with its choices. A model without a program takes those that
+    /// capture passes or compile layers.
     pub execution: Option<Execution>,
     /// Framework whose hosts issue the work: a name of `foretrain list frameworks`.
     #[schemars(extend("examples" = ["pytorch-2"]))]
     pub framework: Option<String>,
-    /// Launches that a GPU may have waiting; a host that launches more stalls. 1,024 if not given;
-    /// of a model without a program to whole passes of a micro-batch.
+    /// Launches that a GPU may have waiting; a host that launches more stalls. 1,024 if not given.
+    /// A model without a program counts in whole passes of a micro-batch.
     pub launch_queue: Option<Count<1, 1_000_000>>,
     /// Time of the host for every operator beyond the framework's dispatch and launch: the layers
     /// above it.
@@ -127,7 +128,7 @@ impl Software {
     }
 }
 
-/// How matrix products and convolutions are made.
+/// Arithmetic of matrix products and convolutions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Products {
@@ -154,15 +155,16 @@ pub enum Attention {
     Materialised,
     /// Flash attention: one kernel, no scores in memory.
     Flash,
-    /// The same in Triton, as of 2022 and 2023.
+    /// Flash attention in Triton, as of 2022 and 2023.
     FlashTriton,
-    /// FlashAttention-3, made for Hopper; where it was not timed, as `flash`.
+    /// FlashAttention-3, made for Hopper; counts as `flash` where it was not timed.
     Flash3,
-    /// That of cuDNN, which Transformer Engine prefers on Hopper; where it was not timed, as `flash`.
+    /// Attention of cuDNN, which Transformer Engine prefers on Hopper; as `flash` where it was not
+    /// timed.
     Cudnn,
 }
 
-/// Whose layers they are.
+/// Framework of the layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LayersOf {
@@ -184,7 +186,7 @@ pub enum LayersOf {
     Torchtitan,
 }
 
-/// Library whose layers over images a model has.
+/// Library of the image layers of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ImageLayers {
@@ -196,7 +198,7 @@ pub enum ImageLayers {
     Cudnn,
 }
 
-/// How GeLU is computed.
+/// Computation of GeLU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gelu {
@@ -207,13 +209,13 @@ pub enum Gelu {
     Operators,
 }
 
-/// Where the first gradients of a step go.
+/// Destination of the first gradients of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gradients {
-    /// To sums that were cleared: buffers, `zero_grad(set_to_none=False)`.
+    /// Sums that were cleared: buffers, `zero_grad(set_to_none=False)`.
     Added,
-    /// In place of sums that were given back: `zero_grad(set_to_none=True)`. Of several
+    /// New memory in place of sums that were freed: `zero_grad(set_to_none=True)`. With several
     /// micro-batches all are added.
     Released,
 }

@@ -32,8 +32,8 @@ pub struct Training {
     pub optimizer: Option<UpdateRule>,
     /// Extent of a step of a transformer or a list of layers; `full` when absent.
     pub step: Option<Step>,
-    /// Simulate the mini-batches of an epoch of a graph network from its first one, as far as
-    /// 1,000; else a few after the first ones.
+    /// True: simulate the mini-batches of a graph network's epoch from the first one on, at most
+    /// 1,000. False: a few after the first ones.
     pub epoch: Option<bool>,
     /// Pipeline flush: a step ends before the next one begins on the same stage.
     #[serde(default = "yes")]

@@ -75,7 +75,8 @@ pub struct Statistics {
     /// Nodes to train on: seeds of the mini-batches of an epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub training_nodes: Option<u64>,
-    /// Each node to train on has an edge in, so that all seeds sample. Otherwise an edge in or out.
+    /// True if each node to train on has an edge in, so that all seeds sample. False: an edge in or
+    /// out.
     #[serde(default, skip_serializing_if = "is_false")]
     pub training_edges_in: bool,
     /// Features of a node.
@@ -84,8 +85,8 @@ pub struct Statistics {
     /// Share of the nodes over which the neighbourhoods of the training nodes spread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reach: Option<f64>,
-    /// Nodes of a homogeneous graph that have no edge at all. `None`: edges in and out of a node
-    /// are independent.
+    /// Nodes of a homogeneous graph that have no edge at all. When absent, edges in and out of a
+    /// node are independent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolated: Option<u64>,
     /// Source and confidence of each figure, by its key.
@@ -144,13 +145,13 @@ pub enum DegreeSettings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PowerLaw {
-    /// Nodes with an edge. `None`: all.
+    /// Nodes with an edge; all when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connected: Option<u64>,
     /// Largest degree, at which the law ends. The exponent follows from it where not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest: Option<u64>,
-    /// Exponent, above 1. `None`: from the largest degree, or 2.5.
+    /// Exponent, above 1; when absent, from the largest degree, or 2.5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exponent: Option<f64>,
 }
@@ -159,7 +160,7 @@ pub struct PowerLaw {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Geometric {
-    /// Nodes with an edge. `None`: all.
+    /// Nodes with an edge; all when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connected: Option<u64>,
 }
@@ -200,7 +201,7 @@ pub struct EstimatedRelations {
     /// Edges of each type, instead of `count` and `edges`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edges_each: Option<Vec<u64>>,
-    /// Distinct pairs of a source and a type. `None`: as many for an edge as FB15k-237 has.
+    /// Distinct pairs of a source and a type; when absent, as many for an edge as FB15k-237 has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distinct_pairs: Option<u64>,
 }

@@ -77,8 +77,8 @@ pub struct Features {
     pub home: Home,
     /// Way of the rows of a mini-batch to the GPU.
     pub access: Access,
-    /// Threads that read a row begin at the line of 128 bytes that the row begins in
-    /// (PyTorch-Direct's circular shift).
+    /// True if threads begin a row at its first line of 128 bytes (PyTorch-Direct's circular
+    /// shift).
     pub align: bool,
     /// Order in which rows are read.
     pub order: Order,
@@ -180,8 +180,8 @@ pub enum Home {
     Host,
     /// Memory of each GPU.
     Gpu,
-    /// Memories of the GPUs of a node, which have an equal part of the rows each and read those of
-    /// the others over their links.
+    /// Memories of the GPUs of a node: each holds an equal part of the rows and reads the others
+    /// over links.
     Striped,
     /// Memories of all GPUs of all nodes, which send each other rows (WholeGraph).
     Sharded,
@@ -213,7 +213,7 @@ pub enum Process {
     Same,
     /// Another one; without MPS the GPU executes kernels of one process at a time.
     Separate,
-    /// Another one, with so much of the multiprocessors (MPS).
+    /// Another one, with this share of the multiprocessors (MPS).
     Mps(Share),
 }
 
@@ -228,7 +228,7 @@ pub struct Cache {
     /// Choice of rows.
     #[serde(default)]
     pub policy: CachePolicy,
-    /// Share of the rows of a mini-batch that are found there; follows from the graph when absent.
+    /// Hit rate, as a share of the rows of a mini-batch; follows from the graph when absent.
     pub hits: Option<Share>,
 }
 

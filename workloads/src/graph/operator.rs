@@ -310,7 +310,7 @@ pub enum CollectiveKind {
 pub enum Group {
     /// Ranks that share each layer.
     Tensor,
-    /// Ranks that have parts of the same sequences.
+    /// Ranks that share each sequence (context parallelism).
     Context,
     /// Ranks that share the experts of each layer: of those that hold the same parameters otherwise, so many next to each
     /// other.

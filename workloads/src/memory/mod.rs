@@ -67,8 +67,8 @@ pub struct Framework {
     pub placeholder: Placeholder,
 }
 
-/// Memory that autograd is given for a weight gradient which a product has added to its sum over
-/// micro-batches; nobody reads it.
+/// Memory that autograd gets in place of a weight gradient already added to its sum; nobody reads
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "GradientPlaceholders")]

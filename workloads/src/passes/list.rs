@@ -106,8 +106,7 @@ pub struct Techniques {
     /// Keep the states of the optimizer with the hosts, which update: gradients leave, parameters
     /// come back (Ren et al., ATC 2021).
     pub zero_offload: Option<ZeroOffload>,
-    /// Move as much of what the forward pass saves to host memory, and back, as must be for the
-    /// GPU's memory.
+    /// Swap only the activations that the GPU's memory has no room for, to host memory and back.
     pub swap: Option<Swap>,
     /// Keep the states of the optimizer on drives, and parameters in host memory or on drives
     /// (Rajbhandari et al., SC 2021).
@@ -118,10 +117,10 @@ pub struct Techniques {
     /// Reclaim memory of inactive tensors when the allocator has nothing suitable (PyTorch Large
     /// Model Support, IBM).
     pub lms: Option<Lms>,
-    /// Keep the states of the optimizer in host memory, from where a group's come to the GPU for
-    /// their update, and go back.
+    /// Keep the states of the optimizer in host memory; those of a group visit the GPU for their
+    /// update.
     pub paged_states: Option<PagedStates>,
-    /// Move what a file says, tensor by tensor, and back when it says.
+    /// Move tensors as a file says: which, where to, and when back.
     pub movement_plan: Option<MovementPlan>,
     /// Make one kernel of several operators (Jung, Dao and Lee, PLDI 2021; TVM, cuDNN, XLA,
     /// TorchInductor).

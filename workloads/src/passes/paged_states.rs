@@ -20,21 +20,22 @@ const NAME: &str = "paged_states";
 
 const PATH: &str = "techniques.paged_states";
 
-/// Keep the states of the optimizer in host memory. For the update on the GPU a group's come, the
-/// next one's meanwhile, and leave again; parameters and gradients stay on the GPU.
+/// Keep the states of the optimizer in host memory. For the update on the GPU the states of a group
+/// are fetched, the next group's meanwhile, and written back. Parameters and gradients stay on the
+/// GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PagedStates {
     /// Parameters that are updated together; 128 Mi when absent.
     pub group: Count<1, 1_000_000_000_000>,
-    /// Groups whose states are on the GPU at a time: with one they come, are updated and leave by
+    /// Groups whose states are on the GPU at a time: with one, fetch, update and write-back take
     /// turns.
     pub buffers: Count<1, 1_024>,
     /// Part of the parameters whose states are in host memory; those of the others stay on the GPU.
     /// All when absent.
     pub ratio: Option<Share>,
-    /// Their memory is page-locked. If not, a thread of the host copies them once more in each
-    /// direction, as fast as one does, and they pass its memory three times.
+    /// True if their memory is page-locked. Otherwise one host thread copies the states once more
+    /// in each direction, and they cross its memory three times.
     pub pinned: bool,
 }
 

@@ -32,18 +32,18 @@ const RATIO: &str = "techniques.zero_infinity.ratio";
 const GRADIENT_RATE: &str = "techniques.zero_infinity.gradient_rate";
 
 /// Keep states of the optimizer on drives or in host memory, and parameters in host memory or on
-/// drives, from where a block's come for every pass: to each rank its share, which ranks then
-/// gather. Gradients go on to the drives; the host reads a group's states, updates and writes
-/// them. Copies of the model share everything (`sharding: parameters`). With `parameters: gpu`
-/// these stay whole on GPUs, as tensor ranks and pipeline stages have them: copies share states of
-/// the optimizer, which drives hold (after BigCuts, Seoul National University 2021).
+/// drives. For every pass each rank loads its share of a block's parameters, and ranks gather them.
+/// Gradients go on to the drives; the host reads the states of a group, updates and writes them.
+/// Copies of the model shard everything (`sharding: parameters`). With `parameters: gpu` parameters
+/// stay whole on GPUs, as tensor ranks and pipeline stages have them; copies shard the states,
+/// which are on drives (after BigCuts, Seoul National University 2021).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ZeroInfinity {
     /// Where parameters are between passes.
     pub parameters: KeptParameters,
-    /// Blocks whose parameters are in host memory at a time where they are on drives, on their way
-    /// to the GPU or read ahead for it; 2 when absent.
+    /// Blocks of parameters buffered in host memory between drives and GPU, prefetched ones
+    /// included; 2 when absent.
     pub parameter_buffers: Count<1, 1_024>,
     /// Where states of the optimizer are.
     pub states: Outside,
@@ -62,11 +62,11 @@ pub struct ZeroInfinity {
     /// keeps those of the others, and updates them meanwhile (DeepSpeed's `ratio`, which counts in
     /// whole groups). All when absent.
     pub ratio: Option<Share>,
-    /// Most that the threads of one rank's update get of the host's memory, reads and writes
-    /// together; all of it when absent.
+    /// Limit on the host-memory rate of one rank's update, reads and writes together; none when
+    /// absent.
     pub rate: Option<Rate>,
-    /// Most gradients that its threads copy to buffers of the drives in a second, in fp32, where
-    /// `gradients` are whole; as much as memory allows when absent.
+    /// Limit on the rate at which host threads copy fp32 gradients to buffers of the drives, where
+    /// `gradients` are whole; that of the memory when absent.
     pub gradient_rate: Option<Rate>,
 }
 

@@ -22,18 +22,18 @@ const NAME: &str = "zero_offload";
 
 const PATH: &str = "techniques.zero_offload";
 
-/// Keep the states of the optimizer in host memory. Gradients go there as soon as they are summed,
-/// in buckets of `overlap_gradient_reduce` or block by block; the host updates, at the speed of
-/// its memory, which copies share; parameters come back. Copies of the model share states and
-/// gradients (ZeRO-2), in a pipeline states (ZeRO-1).
+/// Keep the states of the optimizer in host memory. Gradients go there once they are summed, in
+/// buckets of `overlap_gradient_reduce` or block by block. The host updates at the speed of its
+/// memory, which copies share, and parameters return. Copies of the model shard states and
+/// gradients (ZeRO-2); in a pipeline they shard states (ZeRO-1).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ZeroOffload {
-    /// Delayed parameter update: the host updates beside the passes of the next step, which has the
-    /// parameters of the one before.
+    /// Delayed parameter update: the host updates during the next step, which has the parameters of
+    /// the step before.
     pub delayed_update: bool,
-    /// Gradients leave beside the backward pass (`overlap_comm` of DeepSpeed); if not, it waits for
-    /// each of their copies.
+    /// True if gradients leave during the backward pass (`overlap_comm` of DeepSpeed). Otherwise it
+    /// waits for each of their copies.
     pub overlap: bool,
     /// Parameters that are updated, and go back, together; 128 Mi when absent, as in DeepSpeed's
     /// CPU Adam.
@@ -41,12 +41,12 @@ pub struct ZeroOffload {
     /// Part of the parameters that the host updates; the GPU keeps the states of the others, and
     /// updates them meanwhile (Megatron Core's `--optimizer-offload-fraction`). All when absent.
     pub ratio: Option<Share>,
-    /// Most that the threads of one rank's update get of the host's memory, reads and writes
-    /// together; all of it when absent.
+    /// Limit on the host-memory rate of one rank's update, reads and writes together; none when
+    /// absent.
     pub rate: Option<Rate>,
-    /// Gradients and parameters are page-locked there (`pin_memory` of DeepSpeed). If not, a
-    /// thread of the host copies them once more in each direction, as fast as one does, and they
-    /// pass its memory three times.
+    /// True if gradients and parameters are page-locked there (`pin_memory` of DeepSpeed).
+    /// Otherwise one host thread copies them once more in each direction, and they cross its memory
+    /// three times.
     pub pinned: bool,
 }
 

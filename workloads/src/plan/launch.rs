@@ -21,7 +21,7 @@ use crate::passes::no_sums::is_sum;
 
 use super::Deployment;
 
-/// How the host issues the work of the GPUs.
+/// Way in which the host issues the work of GPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Launch {

@@ -71,7 +71,7 @@ pub enum Mode {
 pub enum LaunchedBy {
     /// One by one.
     Kernel,
-    /// As one graph, between what the host has to wait for.
+    /// As one graph between two waits of the host.
     Graph,
 }
 

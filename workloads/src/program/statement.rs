@@ -17,7 +17,7 @@ use serde::ser::{Serialize, Serializer};
 pub struct Program<'a> {
     /// Operators that `run` may name, in addition to those of the model.
     pub fragments: &'a IndexMap<String, Fragment>,
-    /// Where batches come from; if not given they are in the memory of the GPU.
+    /// Source of batches; if not given, they are in the memory of the GPU.
     pub loader: Option<&'a BatchLoader>,
     /// Statements of each iteration, in order.
     pub iteration: &'a [Statement],
@@ -45,7 +45,7 @@ pub struct BatchLoader {
     pub time: Duration,
     /// Size of a batch, which is copied to the GPU.
     pub bytes: Bytes,
-    /// Processes that make batches; with 0 the main thread makes each when it is asked for.
+    /// Processes that make batches; with 0 the main thread makes each on demand.
     #[serde(default = "no_worker")]
     pub workers: Count<0, 64>,
     /// Batches that each worker makes ahead (`prefetch_factor` of PyTorch).

@@ -56,12 +56,12 @@ pub struct WhatIf {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Elementwise {
-    /// They stay apart.
+    /// They stay separate kernels.
     #[default]
     Recorded,
-    /// They become one on one tensor, as long as the longest of them.
+    /// They become one kernel on one tensor, as long as the longest of them.
     Chained,
-    /// They become one on tensors of their own, as long as all of them.
+    /// They become one kernel on tensors of their own, as long as all of them.
     Batched,
 }
 
@@ -95,7 +95,7 @@ pub enum Loader {
     /// Batches take as long as they were recorded to take.
     #[default]
     Recorded,
-    /// Batches are there when they are asked for.
+    /// Batches are always ready.
     None,
 }
 

@@ -16,7 +16,7 @@ use super::{Description, PortSettings, Reading, quantity};
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "DescribedDrive")]
 pub struct DriveSettings {
-    /// Drive of the catalogue that it is like: figures that are not given are that one's.
+    /// Similar drive of the catalogue, which supplies all figures that are not given.
     #[schemars(extend("examples" = ["samsung-pm9a3-u2-3840gb"]))]
     pub like: Option<String>,
     /// Name in results; `like-NAME` when absent.

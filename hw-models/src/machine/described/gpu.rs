@@ -17,14 +17,14 @@ use super::{Choice, Description, LinkSettings, PortSettings, Reading, quantity};
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "DescribedGpu")]
 pub struct GpuSettings {
-    /// GPU of the catalogue that it is like: figures that are not given, and the efficiency of its
-    /// kernels, are that one's.
+    /// Similar GPU of the catalogue, which supplies the figures that are not given and the
+    /// efficiency of kernels.
     #[schemars(extend("examples" = ["rtx-3090"]))]
     pub like: Option<String>,
     /// Name in results; `like-NAME` when absent.
     #[schemars(extend("examples" = ["rtx-4090"]))]
     pub name: Option<String>,
-    /// Generation of its kernels, that of `like` when absent.
+    /// Generation of its kernels; that of `like` when absent.
     #[schemars(extend("examples" = ["ada"]))]
     pub architecture: Option<String>,
     /// Streaming multiprocessors, or compute units.
@@ -41,15 +41,15 @@ pub struct GpuSettings {
     pub memory_rate: Option<Rate>,
     /// Second-level cache.
     pub l2: Option<Bytes>,
-    /// Peak rates of its tensor cores, dense, which follow SMs and clock when absent.
+    /// Dense peak rates of its tensor cores; derived from SMs and clock when absent.
     pub tensor: Option<TensorRates>,
-    /// Peak rates outside of its tensor cores, which follow SMs and clock when absent.
+    /// Peak rates outside of its tensor cores; derived from SMs and clock when absent.
     pub vector: Option<VectorRates>,
     /// Links to other GPUs.
     pub nvlink: Option<NvLinkSettings>,
     /// Port to the host.
     pub pcie: Option<PortSettings>,
-    /// Other devices may read and write its memory over PCIe; drivers of GeForce refuse.
+    /// True if other devices may read and write its memory over PCIe; GeForce drivers refuse that.
     pub peer_to_peer: Option<bool>,
 }
 

@@ -18,7 +18,7 @@ use super::{Choice, Description, Reading, quantity};
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "DescribedLink")]
 pub struct LinkSettings {
-    /// Class of the catalogue that it is like: figures that are not given are that one's.
+    /// Similar class of the catalogue, which supplies the figures that are not given.
     #[schemars(extend("examples" = ["pcie4"]))]
     pub like: Option<String>,
     /// Name in results; `like-NAME` when absent.
@@ -26,15 +26,14 @@ pub struct LinkSettings {
     pub name: Option<String>,
     /// Kind of link, that of `like` when absent.
     pub kind: Option<ClassKind>,
-    /// Rate of its wires after line coding, which keeps its ratio to `rate` when absent.
+    /// Rate of its wires after line coding; when absent, in the ratio to `rate` that `like` has.
     pub nominal: Option<Rate>,
-    /// Rate of large transfers, at the efficiency of `like` when absent. Copies of devices keep
+    /// Rate of large transfers; with the efficiency of `like` when absent. Copies by devices keep
     /// their ratio to it.
     pub rate: Option<Rate>,
     /// Time to cross one link.
     pub latency: Option<Duration>,
-    /// Reads of host memory by threads of a GPU, which those of `like` follow with its rate when
-    /// absent.
+    /// Reads of host memory by threads of a GPU; when absent, those of `like`, scaled by the rate.
     pub reads: Option<ReadSettings>,
 }
 

@@ -16,7 +16,8 @@ pub struct LayerList {
     pub decoder: Option<DecoderList>,
 }
 
-/// The decoder of a model that has one: its attention with `cross: true` looks at what the encoder made.
+/// Decoder of an encoder-decoder model; its attention with `cross: true` reads the encoder's
+/// output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DecoderList {
@@ -61,7 +62,7 @@ pub enum Layer {
     BatchNorm,
     /// Normalisation over the channels of every place.
     LayerNorm,
-    /// The same by the root of the mean of the squares, without bias.
+    /// Root-mean-square normalisation over the channels of every place, without bias.
     RmsNorm,
     /// Normalisation over groups of channels.
     GroupNorm(Groups),
@@ -121,7 +122,7 @@ pub enum Layer {
     Mlp(Mlp),
     /// A mixture of experts: each token goes through one of several MLPs.
     Experts(Experts),
-    /// Channels are weighted by what a small network makes of their means.
+    /// Channels are weighted by a small network over their means.
     SqueezeExcite(SqueezeExcite),
     /// Residual connection: the result of the body is added to its input.
     Residual(Residual),
@@ -158,7 +159,8 @@ pub struct Convolution {
     /// True if a parameter is added to every channel.
     #[serde(default = "yes")]
     pub bias: bool,
-    /// Whether filters are made of a direction and, for each of their elements, a length (Salimans and Kingma, 2016).
+    /// True if filters are made of a direction and, for each of their elements, a length (Salimans
+    /// and Kingma, 2016).
     #[serde(default)]
     pub weight_norm: bool,
 }
@@ -255,13 +257,13 @@ pub struct Attention {
     pub heads: u32,
     /// Width of a head; that of the tokens over `heads` when absent.
     pub head_dim: Option<u32>,
-    /// Tokens see no later ones.
+    /// True if tokens attend to no later ones.
     #[serde(default)]
     pub causal: bool,
-    /// Keys and values are made of what the encoder made.
+    /// True if keys and values come from the encoder's output.
     #[serde(default)]
     pub cross: bool,
-    /// Queries, keys and values are one product.
+    /// True if one product computes queries, keys and values.
     #[serde(default = "yes")]
     pub packed: bool,
     /// True if projections have a bias.
@@ -321,7 +323,8 @@ pub struct Experts {
     pub width: u32,
     /// Most tokens of a sample that an expert takes; later ones pass by. All when absent.
     pub capacity: Option<u32>,
-    /// How many experts are chosen, all by as many tokens; the others get none. All when absent.
+    /// Number of experts that tokens choose, each by equally many; the others get none. All when
+    /// absent.
     pub chosen: Option<u32>,
     /// Between the products.
     #[serde(default)]
@@ -379,11 +382,11 @@ pub struct SqueezeExcite {
     pub activation: Activation,
 }
 
-/// A sum of a body and the input, or what a shortcut makes of it.
+/// A sum of a body and the input, or of a body and a shortcut.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Residual {
-    /// From the input to what is added.
+    /// Layers from the input to the sum.
     pub body: Vec<Layer>,
     /// Layers on the shortcut; none when absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

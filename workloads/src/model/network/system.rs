@@ -16,8 +16,8 @@ pub enum System {
     /// edges in the order of types, and multiplied type by type.
     #[default]
     Dgl,
-    /// Deep Graph Library up to release 0.8: as `dgl`, but what it sorts and counts of sampled
-    /// blocks is in memory from the driver, whose return waits for the GPU.
+    /// Deep Graph Library up to release 0.8: as `dgl`, but sorts and counts of sampled blocks take
+    /// memory from the driver, and freeing it waits for the GPU.
     #[serde(rename = "dgl-0.8")]
     Dgl08,
     /// Deep Graph Library on a graph for each type of edges (`HeteroGraphConv`): all of a layer

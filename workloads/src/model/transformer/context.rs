@@ -30,19 +30,19 @@ use super::execution::ShardedTransformer;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ContextExchange {
-    /// Parts of sequences for some heads of whole ones (DeepSpeed-Ulysses): `context` divides the
-    /// heads of keys and values.
+    /// All-to-all that trades parts of sequences for heads (DeepSpeed-Ulysses); `context` divides
+    /// the heads of keys and values.
     #[default]
     AllToAll,
-    /// Keys and values, from rank to rank beside the attention to those that are there (Ring
+    /// Keys and values pass from rank to rank, while attention to those at hand is computed (Ring
     /// Attention).
     Ring,
-    /// Keys and values of whole sequences, gathered before attention, their gradients reduced
-    /// behind it (Llama 3).
+    /// Keys and values of whole sequences are gathered before attention, and their gradients
+    /// reduced after it (Llama 3).
     AllGather,
-    /// Keys and values, gathered beside the attention to the rank's own and met part by part, sums
-    /// in fp32; their gradients go from rank to rank in fp32 (PyTorch's `context_parallel`). Of
-    /// torchtitan's layers they are repeated for each query.
+    /// Keys and values are gathered while attention to the rank's own is computed, and then used
+    /// part by part with sums in fp32. Gradients pass from rank to rank in fp32 (PyTorch's
+    /// `context_parallel`). With torchtitan's layers keys and values are repeated for each query.
     GatheredRing,
 }
 

@@ -68,8 +68,9 @@ pub enum GatherUnit {
     /// A block of the model, as in PyTorch's FSDP.
     #[default]
     Block,
-    /// Each weight by itself, for every product with it anew, as in DeepSpeed's ZeRO-3 where
-    /// modules are larger than `stage3_max_reuse_distance`; the rest of a block for all of it.
+    /// Each weight by itself, again for every product with it, as in DeepSpeed's ZeRO-3 where
+    /// modules are larger than `stage3_max_reuse_distance`. The rest of a block is gathered once
+    /// for all of it.
     Module,
 }
 
@@ -81,12 +82,11 @@ pub enum GatherLimit {
     /// PyTorch's FSDP2.
     #[default]
     Device,
-    /// The host: it waits until the device is done with what was gathered before, as FSDP1 with
+    /// The host: it waits until the device has used the gathers before, as FSDP1 with
     /// `limit_all_gathers`.
     Host,
-    /// Nothing: the host takes memory as far ahead of the device as it is, as FSDP1 without
-    /// `limit_all_gathers`. Where PyTorch would wait for the device and ask once more, memory runs
-    /// out.
+    /// Nothing: the host allocates as far ahead as it runs, as FSDP1 without `limit_all_gathers`.
+    /// Memory runs out where PyTorch would wait for the device and try again.
     None,
 }
 

@@ -116,8 +116,8 @@ pub struct Fusion {
     pub loss_metrics: u32,
 }
 
-/// Sums of gradients over micro-batches that the products of weight gradients add to by themselves;
-/// to others a pass of its own adds each gradient.
+/// Sums of gradients over micro-batches that the products of weight gradients accumulate into. A
+/// pass of its own adds each other gradient.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "ProductsAddTo")]

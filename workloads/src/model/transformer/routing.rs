@@ -33,15 +33,15 @@ pub struct Routing {
     pub z_loss: bool,
 }
 
-/// Which experts tokens choose.
+/// Distribution of tokens over experts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "ExpertLoad")]
 pub enum Load {
-    /// All alike.
+    /// An even one.
     #[default]
     Even,
-    /// One gets such a share of all rows, the others as much each.
+    /// One expert gets this share of all rows; the others share the rest evenly.
     Busiest(Share),
     /// Shares are drawn from a symmetric Dirichlet distribution.
     Drawn(DrawnLoad),

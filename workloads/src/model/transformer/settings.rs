@@ -61,23 +61,23 @@ pub struct TransformerSettings {
     pub window: Option<Sequence>,
     /// Form of the windows; `sliding` when absent.
     pub window_form: Option<WindowForm>,
-    /// Every how many layers one sees all keys, the last of them, where the others have a window: 2
-    /// in Gemma 2, 6 in Gemma 3. All have a window when absent.
+    /// Period of layers that see all keys, the last of each period; the others have a window: 2 in
+    /// Gemma 2, 6 in Gemma 3. All have a window when absent.
     #[schemars(extend("examples" = [6]))]
     pub global_every: Option<Count<1, 4_096>>,
     /// True if positions enter layers that see all keys, too; Llama 4 has `false`.
     pub global_positions: Option<bool>,
     /// Norm of each head of queries and keys; none when absent.
     pub query_key_norm: Option<QueryKeyNorm>,
-    /// Whether each head has a learned score that takes its part in the softmax and has no value,
-    /// as in gpt-oss.
+    /// True if each head has a learned score in its softmax that has no value (attention sinks), as
+    /// in gpt-oss.
     pub sinks: Option<bool>,
     /// True if attention and MLP end with a norm, too, as in Gemma 2 and 3.
     pub post_norms: Option<bool>,
     /// True if the embedding is multiplied by a number, as in Gemma.
     pub scaled_embedding: Option<bool>,
-    /// Whether attention scores go through a tanh, as in Gemma 2. Kernels of
-    /// `software.attention: flash` and `flash3` take it.
+    /// True if attention scores go through a tanh, as in Gemma 2. Kernels of `software.attention:
+    /// flash` and `flash3` support it.
     pub score_cap: Option<bool>,
     /// True if logits go through a tanh, as in Gemma 2.
     pub logit_cap: Option<bool>,
@@ -110,11 +110,11 @@ pub struct ExpertSettings {
     /// Inner width of an expert.
     #[schemars(extend("examples" = [14336]))]
     pub ffn: Option<Count<1, 4_194_304>>,
-    /// Inner width of the MLP that all tokens go through beside; none when absent.
+    /// Inner width of the shared MLP, which all tokens pass, too; none when absent.
     pub shared_ffn: Option<Count<1, 4_194_304>>,
     /// Layers before the first with experts; none when absent.
     pub dense_layers: Option<Count<0, 4_095>>,
-    /// Every how many layers one has experts, the last of them; all when absent.
+    /// Period of layers with experts, the last of each period; all layers when absent.
     #[schemars(extend("examples" = [2]))]
     pub every: Option<Count<1, 4_096>>,
     /// Most rows of an expert, over the even share: what is more is dropped. None when absent.
@@ -122,7 +122,8 @@ pub struct ExpertSettings {
     pub capacity_factor: Option<Share>,
     /// Pads the rows of each expert to its capacity (`capacity_factor`).
     pub pad_to_capacity: Option<bool>,
-    /// Which experts tokens choose; all alike when absent. The rank whose experts get most decides.
+    /// Distribution of tokens over experts; even when absent. The rank whose experts get most
+    /// decides.
     pub load: Option<Load>,
     /// Loss that keeps experts in balance; `true` when absent.
     pub balance_loss: Option<bool>,

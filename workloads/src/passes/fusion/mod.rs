@@ -60,15 +60,15 @@ pub use price::{KernelTimes, Prices};
 pub struct Fusion {
     /// Which groups are kernels.
     pub policy: Policy,
-    /// Members around products and convolutions, behind them alone but for `searched`; those of the
-    /// policy if not given.
+    /// Kinds of operators that join products and convolutions: those behind them, under `searched`
+    /// those before them, too. Those of the policy if not given.
     #[schemars(extend("examples" = [["bias", "activation"]]))]
     pub members: Option<Vec<Member>>,
-    /// Normalisations by known statistics go into the convolutions before them, in inference. If
-    /// not given, compilers do so.
+    /// True if inference folds normalisations by known statistics into the convolutions before
+    /// them. If not given, compilers do so.
     pub fold: Option<bool>,
-    /// Exponentials and divisions come from the special-function units alone. If not given, as the
-    /// policy's compiler does.
+    /// True if special-function units alone compute exponentials and divisions. If not given, as
+    /// the policy's compiler does.
     pub fast_math: Option<bool>,
     /// Gain that a group must promise by its bound; others are not estimated. 0 % if not given.
     #[schemars(extend("examples" = ["20 %"]))]

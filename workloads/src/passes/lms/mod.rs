@@ -53,8 +53,8 @@ pub struct Lms {
     pub limit: Bytes,
     /// Smaller tensors stay (`torch.cuda.set_size_lms`); 1 MiB when absent, as in the library.
     pub smallest: Option<Bytes>,
-    /// Buffers in host memory are page-locked. If not, a thread of the host copies each tensor
-    /// once more in each direction, as fast as one does, and it passes that memory three times.
+    /// True if buffers in host memory are page-locked. Otherwise one host thread copies each tensor
+    /// once more in each direction, and it crosses host memory three times.
     pub pinned: bool,
 }
 

@@ -43,8 +43,8 @@ pub const FILE: &str = "techniques.movement_plan.file";
 
 const LIST: &str = "`foretrain show FILE --tensors` lists the names";
 
-/// Move what a file says, tensor by tensor: to host memory or drives in the forward pass, and back
-/// in the backward pass.
+/// Move tensors as a file says: to host memory or drives in the forward pass, and back in the
+/// backward pass.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MovementPlan {
@@ -60,7 +60,8 @@ pub struct MovementPlan {
     /// absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arrays: Vec<String>,
-    /// A tensor that is asked for before its copy has ended stays, as in SSDTrain.
+    /// Forwarding, as of `activation_offload`: a tensor requested before its copy has ended stays
+    /// resident.
     #[serde(default)]
     pub forwarding: bool,
     /// Rows of the file.

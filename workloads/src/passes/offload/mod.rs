@@ -59,8 +59,8 @@ pub struct ActivationOffload {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [["core-attention", "mlp"]]))]
     pub modules: Option<Vec<OffloadModule>>,
-    /// Tensors of a module that are on their way out at a time: the GPU waits where it has filled
-    /// one more (Megatron Core's limit in flight, which counts modules). No limit when absent.
+    /// Tensors of a module in flight to the host: the GPU waits once it has filled one more
+    /// (Megatron Core's limit in flight, which counts modules). No limit when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<Count<0, 65_536>>,
     /// Activations of each micro-batch that stay on every GPU, for each chunk of its stage.
@@ -72,20 +72,20 @@ pub struct ActivationOffload {
     #[schemars(extend("examples" = [["left", "right"]]))]
     pub arrays: Vec<String>,
     /// Prefetch distance: a tensor is loaded when the backward pass on the GPU needs the one that
-    /// many before it, whether that has left or not. When absent the host asks, as it enters the
-    /// backward pass of a module: for what the two modules behind the next need (SSDTrain).
+    /// many before it, offloaded or not. When absent, the host prefetches as it enters the backward
+    /// pass of a module: the tensors of the two modules after the next (SSDTrain).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefetch: Option<Count<0, 65_536>>,
     /// Start of the copy of a tensor.
     pub store: Store,
-    /// A tensor that is needed before its copy has ended stays, as in SSDTrain: a copy that has not
-    /// begun is left out, and nothing is loaded.
+    /// Forwarding (SSDTrain): a tensor that is needed before its copy has ended stays resident. A
+    /// queued copy is cancelled, and nothing is loaded.
     pub forwarding: bool,
-    /// Passes wait for each copy where it is made: out as a tensor is there, back as it is needed
+    /// True if passes wait for each copy: out when a tensor is filled, back when it is needed
     /// (`cpu_checkpointing` of DeepSpeed).
     pub synchronous: bool,
-    /// Buffers in host memory are page-locked. If not, a thread of the host copies each tensor once more
-    /// in each direction, as fast as one does, and it passes that memory three times.
+    /// True if buffers in host memory are page-locked. Otherwise one host thread copies each tensor
+    /// once more in each direction, and it crosses host memory three times.
     pub pinned: bool,
 }
 
@@ -114,14 +114,14 @@ pub enum Keep {
     /// Activations of the head and the loss, and of the last layer where each micro-batch's backward
     /// pass follows its forward pass at once.
     LastLayer,
-    /// Activations of the head and the loss, and of the last layers, by halves of layers, as much as
-    /// cannot be away and back in time: each rank goes by the forward pass of a third micro-batch of
-    /// which all leaves, and by the rate at which that left (SSDTrain).
+    /// Activations of the head and the loss, and of as many last half layers as could not leave and
+    /// return in time. Each rank decides by a third micro-batch of which all leaves: the time of
+    /// its forward pass and the rate of its copies (SSDTrain).
     Adaptive,
-    /// Activations of the head and the loss, and of the last layers of each chunk, this many; none
-    /// of them when absent: what is on its way out when it is asked for stays by itself (SSDTrain).
+    /// Activations of the head and the loss, and of this many last layers of each chunk. No layer
+    /// when absent: forwarding keeps tensors that are needed soon (SSDTrain).
     Layers(Count<0, 4_096>),
-    /// An amount of bytes: of all tensors those that the backward pass needs first.
+    /// An amount of bytes: the tensors that the backward pass needs first.
     Bytes(Bytes),
 }
 

@@ -27,16 +27,17 @@ const KEEPS: &str = "techniques.recompute.keeps";
 pub struct Recompute {
     /// Part of a transformer layer that is recomputed; `full` when absent.
     pub mode: Option<Mode>,
-    /// `full` ends with the last tensor that the backward pass needs, as PyTorch's checkpoints without
-    /// reentrance do from 2.1 on, rather than with the layer, as Megatron-LM's.
+    /// True: `full` ends with the last tensor that the backward pass needs, as PyTorch's
+    /// non-reentrant checkpoints since 2.1. False: it ends with the layer, as in Megatron-LM.
     pub early_stop: Option<bool>,
-    /// Modules of a layer that do, instead of a mode.
+    /// Modules of a layer that recompute, instead of a mode.
     // Not a set, so that a name written twice can be refused.
     pub modules: Option<Vec<RecomputeModule>>,
-    /// First layers of each chunk of a stage that do; all when absent.
+    /// Number of layers that recompute, from the first of each chunk of a stage on; all when
+    /// absent.
     pub layers: Option<Count<1, 4_096>>,
-    /// Distance of layers of a stage that recompute wholly, counted over its chunks: with 2 the
-    /// second, the fourth and so on; the others nothing. All when absent.
+    /// Period of layers of a stage that recompute in full, counted over its chunks: with 2 the
+    /// second, the fourth and so on. The others recompute nothing. All recompute when absent.
     // torchtitan's `selective` with a number (`_apply_ac_to_transformer_block`): one counter of the
     // process, `ptd_checkpoint_wrapper._count`, and a layer is wrapped where it is a multiple.
     pub every: Option<Count<1, 4_096>>,

@@ -46,8 +46,8 @@ pub const NAME: &str = "swap";
 
 const PATH: &str = "techniques.swap";
 
-/// Move as much of what the forward pass saves to host memory, tensor by tensor, as must be for the
-/// GPU's memory, and back before the backward pass needs it.
+/// Swap only the activations that the GPU's memory has no room for: to host memory, tensor by
+/// tensor, and back before the backward pass needs them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Swap {
@@ -62,8 +62,8 @@ pub struct Swap {
     pub recompute: bool,
     /// Start of copies out. Memory is given back after the last use in the forward pass in any case.
     pub store: Store,
-    /// Buffers in host memory are page-locked. If not, a thread of the host copies each tensor once more
-    /// in each direction, as fast as one does, and it passes that memory three times.
+    /// True if buffers in host memory are page-locked. Otherwise one host thread copies each tensor
+    /// once more in each direction, and it crosses host memory three times.
     pub pinned: bool,
 }
 
@@ -100,10 +100,10 @@ pub enum Engine {
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "SwapCoordination")]
 pub enum Coordination {
-    /// Nothing: all move the same tensors at the same time.
+    /// None: all move the same tensors at the same time.
     #[default]
     Oblivious,
-    /// Each moves other tensors, dealt out one by one, as far as there are any.
+    /// Each moves different tensors, dealt out one by one, as far as there are any.
     Disjoint,
     /// Every second copy is a pass behind the others, so that some move tensors out while others
     /// move them back; all meet between passes ("synchronizes thread executions", the abstract).
@@ -111,7 +111,7 @@ pub enum Coordination {
     /// Every second copy begins a step when the others have ended their first forward pass; then
     /// each goes on for itself until gradients are summed. Ours: the sources name no such variant.
     Shifted,
-    /// The fastest of these, of which each is simulated.
+    /// The fastest of these; each is simulated.
     Automatic,
 }
 

@@ -45,8 +45,8 @@ pub struct Vdnn {
     pub algorithms: Option<Algorithms>,
     /// Library of the convolutions, which has the algorithms.
     pub library: Library,
-    /// Buffers in host memory are page-locked. If not, a thread of the host copies each tensor
-    /// once more in each direction, as fast as one does, and it passes that memory three times.
+    /// True if buffers in host memory are page-locked. Otherwise one host thread copies each tensor
+    /// once more in each direction, and it crosses host memory three times.
     pub pinned: bool,
 }
 

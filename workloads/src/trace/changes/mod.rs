@@ -24,7 +24,7 @@ pub type Effect = Vec<(&'static str, u64)>;
 pub enum Change {
     /// Time of hosts outside of waits, times a factor.
     Host(f64),
-    /// Batches are there when they are asked for.
+    /// Batches are always ready.
     NoLoader,
     /// Time of kernels, times a factor.
     Kernels(f64),
