@@ -26,7 +26,8 @@ pub fn write(out: &mut impl Write, compared: &Compared, all: bool, style: Style)
     if let Some(ratio) = compared.ratio {
         let [least, most] = ratio.interval.map(quantity::times);
         let (a, b) = (&compared.a.name, &compared.b.name);
-        let text = format!("90 % of measurements: {b} takes {least} to {most} the time of {a}.");
+        let text =
+            format!("90 % of measurements: a step of {b} takes {least} to {most} the time of one of {a}.");
         style.wrapped(&text, "").iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
     // One line is of what is hidden.

@@ -180,9 +180,9 @@ fn ties_with(apart: Option<f64>) -> &'static str {
     if apart.is_some() { "ties with" } else { "is as fast as" }
 }
 
-/// `the difference, up to 3.80 %, is within its error`
+/// `speeds differ by up to 3.80 %, within their error`
 fn within(apart: f64) -> String {
-    format!("the difference, up to {}, is within its error", quantity::gain(apart))
+    format!("speeds differ by up to {}, within their error", quantity::gain(apart))
 }
 
 /// `all 6 cases`, or `the 4 of 6 cases where any runs`.

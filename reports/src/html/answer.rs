@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use super::{Page, ROWS_AT_ONCE};
+use super::{Page, ROWS_AT_ONCE, with_code};
 use crate::explained::{explained_of, facts};
 use crate::plots::palette;
 use crate::ranking::Speed;
@@ -243,7 +243,7 @@ pub(super) fn failures(page: &Page<'_>) -> Markup {
             @if let Some(failure) = &run.failure {
                 div.failure {
                     h3 { (page.label(run)) ": " (failure.message) }
-                    dl { @for (what, text) in facts(run, runs) { dt { (what) } dd { (text) } } }
+                    dl { @for (what, text) in facts(run, runs) { dt { (what) } dd { (with_code(&text)) } } }
                 }
             }
         }

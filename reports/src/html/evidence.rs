@@ -113,7 +113,7 @@ fn citations(published: &Published<'_>) -> Markup {
                 td { (unbroken(&citation.text)) }
                 @if has_points { td { (unbroken(&citation.at)) } }
                 td.number data-sort=[citation.pair.map(|pair| pair.published)] { (citation.published) }
-                td.number data-sort=[citation.pair.map(|pair| pair.ours)] { (citation.ours) }
+                td.number.told data-sort=[citation.pair.map(|pair| pair.ours)] { (citation.ours) }
                 td.number data-sort=[citation.difference.map(Difference::size)] { (citation.verdict()) }
                 td { (citation.source) }
             }

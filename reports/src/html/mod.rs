@@ -271,6 +271,19 @@ pub(crate) fn figure(question: &str, aid: &str, legend: &[(&str, RGBAColor)], bo
     }
 }
 
+/// A text whose words in backticks are code.
+fn with_code(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    // Backticks come in pairs, so that every second part is code.
+    let paired = parts.len() % 2 == 1;
+    html! {
+        @if !paired { (text) }
+        @for (number, part) in parts.into_iter().enumerate().filter(|_| paired) {
+            @if number % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
 /// A table of what runs in focus have of something, each a row; nothing where they have none.
 fn table_of<'a, T: 'a>(
     page: &Page<'a>,

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Page, figure, sortable};
+use super::{Page, figure, sortable, with_code};
 use crate::plots::PlotError;
 use crate::plots::front::{self as plot, Dot, Objective};
 use crate::quantity;
@@ -15,7 +15,7 @@ pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
     let row = |what: &str, plans: u64| {
         html! {
             tr {
-                td { (what) }
+                td { (with_code(what)) }
                 td.number data-sort=(plans) { (plans) }
                 td.number { (quantity::percent(plans as f64 / proof.plans as f64)) }
             }

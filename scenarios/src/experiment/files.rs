@@ -121,10 +121,13 @@ struct Unreadable {
 
 fn read_bytes(files: &dyn Files, path: &str) -> Result<Vec<u8>, Unreadable> {
     if let Some(name) = path.strip_prefix(LIBRARY) {
-        let names: Vec<&str> = library::names().collect();
+        let names = library::names();
         return library::get(name).map(|text| text.as_bytes().to_vec()).ok_or_else(|| Unreadable {
             message: format!("the library has no scenario `{}`", shorten(name)),
-            help: nearest::remedy(name, &names, "library scenario"),
+            help: match nearest::closest(name, names) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "`foretrain list scenarios` names them all".to_owned(),
+            },
         });
     }
     let bytes = files.read(path).map_err(|reason| Unreadable {

@@ -165,11 +165,17 @@ fn failed(stage: usize, used: &StageUsage, shortage: &Shortage, scenario: &Scena
     holders.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
     let stage = Words::stage(stage);
     Failure {
-        message: format!(
-            "memory of {stage} runs out in the allocator: {} of tensors are in {} of segments",
-            quantity::bytes(now.allocated),
-            quantity::bytes(now.reserved)
-        ),
+        message: match now.reserved {
+            0 => format!(
+                "memory of {stage} has no room for the first tensor: {} are held throughout",
+                quantity::bytes(taken)
+            ),
+            reserved => format!(
+                "memory of {stage} runs out in the allocator: {} of tensors are in {} of segments",
+                quantity::bytes(now.allocated),
+                quantity::bytes(reserved)
+            ),
+        },
         operation: used.short_in.as_ref().map(|executed| moment(executed).words()),
         store: Some(format!("memory of {stage}")),
         stream: Some(stage),

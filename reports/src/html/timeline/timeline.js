@@ -5,7 +5,9 @@ for (const root of document.querySelectorAll(".zoomable")) {
   const data = JSON.parse(root.querySelector(".spans").textContent);
   if (data.runs.length === 0) continue;
   const ROW = { true: 24, false: 12 };
-  const [LABEL, HEAD, AXIS, NARROW] = [150, 20, 22, 0.6];
+  const [HEAD, AXIS, NARROW] = [20, 22, 0.6];
+  // Width of the names of lanes, less where the page is narrow.
+  let LABEL = 150;
   const numbers = (text) => (text === "" ? [] : text.split(" ").map((digits) => parseInt(digits, 36)));
 
   // Of each lane begins, ends and the rest in columns, in ticks of the run.
@@ -90,6 +92,7 @@ for (const root of document.querySelectorAll(".zoomable")) {
     }
     height = top + 4;
     width = root.clientWidth;
+    LABEL = Math.min(150, Math.round(width * 0.3));
     const ratio = window.devicePixelRatio || 1;
     canvas.width = width * ratio;
     canvas.height = Math.min(height * ratio, 32000);
@@ -165,8 +168,9 @@ for (const root of document.querySelectorAll(".zoomable")) {
     context.textBaseline = "middle";
     // The axis.
     const [from, to] = [seconds(LABEL), seconds(width)];
-    const coarse = 10 ** Math.ceil(Math.log10((to - from) / 8));
-    const step = [0.2, 0.5, 1].map((part) => part * coarse).find((part) => (to - from) / part <= 8) ?? coarse;
+    const most = Math.max(2, Math.min(8, Math.floor(plain() / 80)));
+    const coarse = 10 ** Math.ceil(Math.log10((to - from) / most));
+    const step = [0.2, 0.5, 1].map((part) => part * coarse).find((part) => (to - from) / part <= most) ?? coarse;
     context.textAlign = "center";
     for (let tick = Math.ceil(from / step); tick * step <= to; tick++) {
       context.fillStyle = grid;
@@ -198,7 +202,7 @@ for (const root of document.querySelectorAll(".zoomable")) {
     for (const { lane, top, height: tall } of rows) {
       if (!lane) continue;
       context.fillStyle = lane.main ? ink : muted;
-      const most = 23;
+      const most = Math.floor((LABEL - 8) / 6.6);
       context.fillText(lane.name.length > most ? `${lane.name.slice(0, most - 1)}…` : lane.name, LABEL - 8, top + tall / 2);
     }
     if (path.checked) runs().forEach(critical);
