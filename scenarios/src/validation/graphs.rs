@@ -68,7 +68,7 @@ pub(super) fn judged(table: &GraphTable) -> Vec<Judged> {
             let read = cells.iter().filter(|(column, cell)| column.as_str() != "us" && !cell.is_empty());
             read.map(|(column, cell)| (column.clone(), cell.clone())).collect()
         };
-        return compared((&table.data, &table.part), read, |cells| of_row(&model, cells));
+        return compared((&embedded::table(&table.data), &table.part), read, |cells| of_row(&model, cells));
     }
     let mut graph = None;
     let of = |record: Record| {

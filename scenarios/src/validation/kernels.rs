@@ -1,13 +1,15 @@
 //! Kernels: the rows of the test quarter, each timed by the model of its device.
 
-use calibration::{self, KernelShape, Sample};
+use std::collections::BTreeSet;
+
+use calibration::{self, KernelShape, Sample, Table, TableError};
 use hw_models::kernels::{Correct, KernelClass, KernelCost};
 use indexmap::IndexMap;
 use rayon::prelude::*;
 use reports::validation::Row;
 
 use super::timing::timing;
-use super::{Judged, embedded};
+use super::{Judged, cells, embedded};
 use crate::catalogue;
 use crate::schema::word;
 
@@ -17,18 +19,57 @@ struct Placed {
     sample: Sample,
 }
 
+/// Reason for which a row of a table is not judged.
+pub(super) const UNREAD: &str = "tables of this form tell no kernel of such a GPU or type";
+
+/// Measured kernels by device and class.
+type Parts = Vec<((String, KernelClass), Vec<Placed>)>;
+
 /// The rows of the test quarter. A part is a class of kernels on a device.
 pub(super) fn judged(tables: &[String]) -> Vec<Judged> {
+    let tables: Vec<Table> = tables.iter().map(|name| embedded::table(name)).collect();
+    let parts = parts(&tables).unwrap_or_else(|errors| panic!("{errors:?}"));
+    parts.par_iter().flat_map_iter(|((device, class), rows)| of_device(device, *class, rows)).collect()
+}
+
+/// Every row of tables that nothing was fitted to, as a simulation takes its kernel.
+///
+/// # Errors
+/// All that is wrong with any of the tables.
+pub(super) fn simulated(tables: &[Table]) -> Result<Vec<Judged>, Vec<TableError>> {
+    let of_device = |((device, class), rows): ((String, KernelClass), Vec<Placed>)| {
+        let model = catalogue::kernels_of(&device);
+        let part = format!("{device} {class}");
+        let judge = move |row: Placed| {
+            let cost = model.as_ref().map_err(Clone::clone);
+            let cost = cost.and_then(|model| row.sample.shape.cost(model).map_err(|error| error.to_string()));
+            judge(&part, &row, cost, 0.0)
+        };
+        rows.into_iter().map(judge).collect::<Vec<_>>()
+    };
+    let parts = parts(tables)?;
+    let read: BTreeSet<&str> = parts.iter().flat_map(|(_, rows)| rows).map(|row| &*row.place).collect();
+    let unread = tables.iter().flat_map(|table| table.rows().map(move |row| (table, row)));
+    let unread = unread.filter_map(|(table, row)| {
+        let place = format!("{}:{}", table.name, row.line());
+        let is_read = read.contains(&*place);
+        let (part, inputs) = (table.name.clone(), cells(table.columns(), &row));
+        (!is_read).then(|| Judged { part, place, inputs, row: Err(UNREAD.to_owned()) })
+    });
+    let unread: Vec<Judged> = unread.collect();
+    Ok(parts.into_iter().flat_map(of_device).chain(unread).collect())
+}
+
+/// The rows of tables.
+fn parts(tables: &[Table]) -> Result<Parts, Vec<TableError>> {
     let mut parts: IndexMap<(String, KernelClass), Vec<Placed>> = IndexMap::new();
-    for name in tables {
-        let measured = calibration::measured(&[embedded::table(name)]);
-        for set in measured.unwrap_or_else(|errors| panic!("{errors:?}")) {
-            let placed = |sample: Sample| Placed { place: format!("{name}:{}", sample.line), sample };
+    for table in tables {
+        for set in calibration::measured(std::slice::from_ref(table))? {
+            let placed = |sample: Sample| Placed { place: format!("{}:{}", table.name, sample.line), sample };
             parts.entry((set.device, set.class)).or_default().extend(set.samples.into_iter().map(placed));
         }
     }
-    let parts: Vec<_> = parts.into_iter().collect();
-    parts.par_iter().flat_map_iter(|((device, class), rows)| of_device(device, *class, rows)).collect()
+    Ok(parts.into_iter().collect())
 }
 
 fn of_device(device: &str, class: KernelClass, rows: &[Placed]) -> Vec<Judged> {

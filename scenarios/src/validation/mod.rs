@@ -32,6 +32,7 @@ mod tiles;
 mod timing;
 mod tuned;
 
+use calibration::Table;
 use hw_models::catalogue::nearest;
 use indexmap::IndexMap;
 use reports::summary::Uncertainty;
@@ -145,7 +146,10 @@ fn judged(name: &str, set: &Set, progress: &dyn Progress) -> Option<Vec<Judged>>
             judged.sort_by(|a, b| a.part.cmp(&b.part));
             Some(judged)
         }
-        Measurements::Copies(tables) => Some(tables.iter().flat_map(copies::judged).collect()),
+        Measurements::Copies(tables) => {
+            let judged = |of: &set::CopyTable| copies::judged(of, &embedded::table(&of.data));
+            Some(tables.iter().flat_map(judged).collect())
+        }
         Measurements::Storage(tables) => Some(tables.iter().flat_map(storage::judged).collect()),
         Measurements::Samples(tables) => Some(tables.iter().flat_map(samples::judged).collect()),
         Measurements::Reads(tables) => Some(tables.iter().flat_map(reads::judged).collect()),
@@ -235,11 +239,10 @@ fn with_interval(left_out: &str, row: Row) -> Row {
 /// The rows of a table in a part of a set whose times `found` says, measured and predicted (s), or why a row is not judged;
 /// `told` says which of its cells are inputs.
 fn compared(
-    (table, part): (&str, &str),
+    (table, part): (&Table, &str),
     told: impl Fn(&IndexMap<String, String>) -> IndexMap<String, String>,
     found: impl Fn(&IndexMap<String, String>) -> Result<[f64; 2], String>,
 ) -> Vec<Judged> {
-    let table = embedded::table(table);
     let judged = |row: calibration::Row<'_>| {
         let cells = cells(table.columns(), &row);
         let row_of = |[measured, predicted]: [f64; 2]| Row { measured, predicted, ..Row::default() };

@@ -130,7 +130,7 @@ pub(super) fn judged(table: &ReadTable) -> Vec<Judged> {
             let read = cells.iter().filter(|(column, _)| !["us", "fitted"].contains(&column.as_str()));
             read.map(|(column, cell)| (column.clone(), cell.clone())).collect()
         };
-        return compared((&table.data, &table.part), read, |cells| table.compared(cells));
+        return compared((&embedded::table(&table.data), &table.part), read, |cells| table.compared(cells));
     }
     let mut seen = IndexMap::<String, usize>::new();
     let half = |record: &Record| {

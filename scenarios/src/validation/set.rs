@@ -82,13 +82,10 @@ pub(super) enum Measurements {
     /// Steps of training runs.
     Steps(Box<Steps>),
     /// Kernels, in these tables.
-    #[schemars(skip)]
     Kernels(Vec<String>),
     /// Collectives, in these tables.
-    #[schemars(skip)]
     Collectives(Vec<CollectiveTable>),
     /// Copies between GPUs and host memories, in these tables.
-    #[schemars(skip)]
     Copies(Vec<CopyTable>),
     /// Transfers to and from drives, and states that are kept there, in these tables.
     #[schemars(skip)]
@@ -114,7 +111,7 @@ pub(super) enum Measurements {
 }
 
 /// A table of collectives.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CollectiveTable {
     /// The table.
@@ -144,7 +141,7 @@ pub(super) struct CollectiveTable {
 }
 
 /// A table of copies.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CopyTable {
     /// The table.
@@ -155,6 +152,7 @@ pub(super) struct CopyTable {
     pub(super) machine: Known,
     /// The machines that it names.
     #[serde(with = "serde_yaml::with::singleton_map_recursive")]
+    #[schemars(with = "IndexMap<String, Machine>")]
     pub(super) machines: IndexMap<String, Machine>,
     /// The copies that are under way at once, `memory[0]>gpu[3]`, and processors beside them, `memory[0]@70`.
     pub(super) copies: Known,
@@ -181,8 +179,8 @@ pub(super) struct CopyTable {
     pub(super) because: String,
 }
 
-/// What is the same for a whole table, or told by a column.
-#[derive(Debug, Deserialize)]
+/// A value for a whole table, or by a column.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum Known {
     Always(String),

@@ -70,11 +70,31 @@ pub(super) fn of_column<'a>(cells: &'a IndexMap<String, String>, column: &str) -
     cells.get(column).map(String::as_str).ok_or_else(|| format!("the table has no column `{column}`"))
 }
 
+/// A row that is no measurement: the setting of its table by which that is seen, and why.
+#[derive(Debug)]
+pub(super) struct Fault {
+    /// Key of the setting, whose column the cell is of.
+    pub(super) setting: &'static str,
+    pub(super) reason: String,
+}
+
+impl Fault {
+    /// Makes a fault of a reason.
+    pub(super) fn of<E: ToString>(setting: &'static str) -> impl Fn(E) -> Self {
+        move |reason| Self { setting, reason: reason.to_string() }
+    }
+}
+
+/// Errors as one reason.
+pub(super) fn together(errors: &[impl ToString]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
 /// The number above 0 in a column.
 pub(super) fn number(cells: &IndexMap<String, String>, column: &str) -> Result<f64, String> {
     let cell = of_column(cells, column)?;
     let number = cell.parse::<f64>().ok().filter(|number| *number > 0.0 && number.is_finite());
-    number.ok_or_else(|| format!("`{column}` is `{cell}`"))
+    number.ok_or_else(|| format!("`{column}` is `{cell}`, no number above 0"))
 }
 
 #[cfg(test)]

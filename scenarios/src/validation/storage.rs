@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::set::{Known, NotJudged};
 use super::settings::{number, of_column};
-use super::{Judged, compared};
+use super::{Judged, compared, embedded};
 use crate::catalogue;
 use crate::schema::Machine;
 
@@ -92,7 +92,7 @@ pub(super) fn judged(table: &StorageTable) -> Vec<Judged> {
         let cells = cells.iter().filter(|(column, _)| table.inputs.contains(column));
         cells.map(|(column, value)| (column.clone(), value.clone())).collect()
     };
-    compared((&table.data, &table.part), told, |cells| table.compared(cells))
+    compared((&embedded::table(&table.data), &table.part), told, |cells| table.compared(cells))
 }
 
 impl StorageTable {

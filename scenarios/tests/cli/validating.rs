@@ -140,3 +140,98 @@ measurements:
     sandbox.write("ours.csv", TABLE);
     assert_eq!(sandbox.run("validate --quiet --set ours.yaml --strict").exit, 1);
 }
+
+/// Kernels, collectives and copies of one's own: all rows judge what a simulation takes.
+#[test]
+fn tables_of_ones_own_may_be_of_kernels_collectives_and_copies() {
+    let sandbox = Sandbox::new("validate-own-kinds");
+    let sets = [
+        (
+            "kernels: [products.csv]",
+            "gpu,dtypes,b,m,n,k,time_us_derived\nh100-sxm5-80gb,BF16,1,4096,4096,4096,210\n\
+             h100-sxm5-80gb,BF16,1,8192,8192,8192,1700\n",
+            "h100-sxm5-80gb gemm-bf16",
+        ),
+        (
+            "kernels: [products.csv]",
+            "gpu,batch,in_channels,out_channels,kernel,input_hw,stride,padding,latency_ms\n\
+             a100-sxm4-40gb,32,64,64,3,56,1,1,0.8\nt4,32,64,64,3,56,1,1,3.1\n",
+            "a100-sxm4-40gb convolution-fp32",
+        ),
+        (
+            "collectives: [{ data: products.csv, node: { column: node, values: { ours: dgx-h100 } }, \
+             kind: all-reduce, ranks: gpus, bytes: bytes, time_us: us, bytes_min: 1000, because: noise }]",
+            "node,gpus,bytes,us\nours,8,1073741824,4100\nours,4,268435456,1100\nours,8,100,20\n",
+            "all-reduce, 8 GPUs",
+        ),
+        (
+            "copies: [{ data: products.csv, part: pinned, machine: ours, \
+             machines: { ours: { node: { name: dgx-h100 } } }, bytes: bytes, gb_per_s: rate, \
+             copies: { column: way, values: { up: 'memory[0]>gpu[0]', down: 'gpu[0]>memory[0]' } } }]",
+            "way,bytes,rate\nup,1073741824,52\ndown,1073741824,50\n",
+            "pinned",
+        ),
+    ];
+    for (measurements, table, part) in sets {
+        let set = format!("title: Ours\ntolerance: {{ mape: 30 % }}\nmeasurements:\n  {measurements}\n");
+        sandbox.write("ours.yaml", set);
+        sandbox.write("products.csv", table);
+        let answer = sandbox.run("validate --quiet --set ours.yaml --format json");
+        assert_eq!(answer.exit, 0, "{part}: {}", answer.err);
+        let parts = answer.json()["sets"][0]["parts"].as_array().expect("parts").clone();
+        let found = parts.iter().find(|found| found["name"] == part);
+        let found = found.unwrap_or_else(|| panic!("no {part}: {parts:?}"));
+        let rows = found["rows"].as_array().expect("rows");
+        assert!(!rows.is_empty() && rows.iter().all(|row| row["predicted"].as_f64() > Some(0.0)), "{part}");
+        let judged: usize = parts.iter().map(|part| part["rows"].as_array().map_or(0, Vec::len)).sum();
+        assert_eq!(judged, 2, "{part}: {parts:?}");
+        assert!(sandbox.read("out/validate/report.html").contains("Ours"));
+    }
+}
+
+#[test]
+fn slips_in_tables_of_kernels_collectives_and_copies_are_told_where_they_stand() {
+    const COLLECTIVES: &str = "collectives: [{ data: t.csv, node: dgx-h100, kind: { column: op }, ranks: gpus, \
+                               bytes: bytes, time_us: us }]";
+    const COPIES: &str = "copies: [{ data: t.csv, part: pinned, machine: ours, of: of, bytes: bytes, gb_per_s: \
+                          rate, machines: { ours: { node: { name: dgx-h100 } } }, copies: { column: way } }]";
+    const PRODUCTS: &str = "gpu,dtypes,b,m,n,k,time_us_derived\n";
+    let sandbox = Sandbox::new("validate-own-kinds-slips");
+    let slips = [
+        ("kernels: [t.csv]", format!("{PRODUCTS}h100-sxm5-8gb,BF16,1,64,64,64,2\n"), "t.csv:2:1"),
+        ("kernels: [t.csv]", format!("{PRODUCTS}h100-sxm5-80gb,BF16,1,64,many,64,2\n"), "t.csv:2:26"),
+        ("kernels: [t.csv]", "gpu,m,n,k,us\nt4,1,1,1,1\n".to_owned(), "known are: "),
+        ("kernels: [t.csv, u.csv]", format!("{PRODUCTS}t4,BF16,1,64,64,64,2\n"), "cannot read `u.csv`"),
+        (COLLECTIVES, "op,gpus,bytes,us\nall-reduce,16,1e6,9\n".to_owned(), "t.csv:2:12"),
+        (COLLECTIVES, "op,gpus,bytes,us\nall-reduc,8,1e6,9\n".to_owned(), "name one of `all-reduce`"),
+        (COLLECTIVES, "op,gpus,bytes,us\nall-reduce,8,1e6,-9\n".to_owned(), "no number above 0"),
+        (COLLECTIVES, "op,gpu,bytes,us\nall-reduce,8,1e6,9\n".to_owned(), "did you mean `gpu`?"),
+        (COPIES, "way,of,bytes,rate\nmemory[0]>gpu[9],,1e6,9\n".to_owned(), "has no part `gpu[9]`"),
+        (COPIES, "way,of,bytes,rate\nmemory[0]>gpu[0],1,1e6,9\n".to_owned(), "t.csv:2:18"),
+        (COPIES, "way,of,bytes,rate\nmemory[0]>gpu[0],,none,9\n".to_owned(), "t.csv:2:19"),
+        (COPIES, "way,of,bytes,rate\nmemory[0]>gpu[0],,1e300,9\n".to_owned(), "at most 1 TB"),
+        (COPIES, "way,of,bytes,rate\nmemory[0]@1e-300,,1e9,9\n".to_owned(), "0.1 to 100,000 GB/s"),
+        (COPIES, "way,of,bytes,rate\ngpu[0],,1e9,9\n".to_owned(), "leads nowhere"),
+        ("kernels: []", String::new(), "the set names no table"),
+        (COLLECTIVES, "op,gpus,bytes,us\nall-reduce,1,1e6,9\n".to_owned(), "takes 2 or more"),
+    ];
+    for (measurements, table, expected) in slips {
+        let set = format!("title: Ours\ntolerance: {{ mape: 30 % }}\nmeasurements:\n  {measurements}\n");
+        sandbox.write("ours.yaml", set);
+        sandbox.write("t.csv", &table);
+        let answer = sandbox.run("validate --quiet --set ours.yaml");
+        assert_eq!(answer.exit, 2, "{expected}: {}{}", answer.out, answer.err);
+        assert!(answer.err.contains(expected), "{expected}: {}", answer.err);
+    }
+    // A machine that is wrong is told in the set.
+    sandbox.write(
+        "ours.yaml",
+        format!(
+            "title: Ours\ntolerance: {{ mape: 30 % }}\nmeasurements:\n  {}\n",
+            COPIES.replace("dgx-h100", "dgx-h1000")
+        ),
+    );
+    sandbox.write("t.csv", "way,of,bytes,rate\nmemory[0]>gpu[0],,1e6,9\n");
+    let answer = sandbox.run("validate --quiet --set ours.yaml");
+    assert!(answer.err.contains("dgx-h1000") && answer.err.contains("ours.yaml:4:"), "{}", answer.err);
+}
