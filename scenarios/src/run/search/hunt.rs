@@ -43,7 +43,9 @@ pub(super) struct Hunt<'s> {
     lacks_memory: bool,
     /// Plans of known memory that are being told.
     half: BTreeSet<Place>,
-    /// The plan that lacks the fewest bytes.
+    /// Plans that lack the fewest bytes before a simulation, ascending.
+    short: Vec<(u64, Place)>,
+    /// The plan that lacks the fewest of those that were simulated.
     least_short: Option<(u64, Place)>,
     /// The plan of the lowest bound by its operators, of those that fit: what a search without
     /// simulations takes.
@@ -52,6 +54,14 @@ pub(super) struct Hunt<'s> {
     part: Option<Part<'s>>,
     /// True if any plan that fits ends it.
     any: bool,
+}
+
+/// Plans that lack memory before a simulation and are asked what they lack after it.
+const CLOSE: usize = 8;
+
+/// Bytes that a plan which does not fit lacks; as many as there are where that is not known.
+fn short_bytes(run: &RunSummary) -> u64 {
+    run.failure.as_ref().and_then(|failure| failure.short_bytes).unwrap_or(u64::MAX)
 }
 
 struct Part<'s> {
@@ -77,6 +87,7 @@ impl<'s> Hunt<'s> {
             moving: BTreeSet::new(),
             lacks_memory: false,
             half: BTreeSet::new(),
+            short: Vec::new(),
             least_short: None,
             least_bound: None,
             part: None,
@@ -233,8 +244,9 @@ impl<'s> Hunt<'s> {
             Told::Impossible(reasons) => self.tally.impossible(&reasons),
             Told::Short(bytes) => {
                 self.tally.short_of_memory += 1;
-                let least = self.least_short.is_none_or(|(least, _)| bytes < least);
-                self.least_short = if least { Some((bytes, place)) } else { self.least_short };
+                let at = self.short.partition_point(|(fewer, _)| *fewer <= bytes);
+                self.short.insert(at, (bytes, place));
+                self.short.truncate(CLOSE);
             }
             Told::Priced(Priced { fingerprint, .. }) if !self.seen.insert(fingerprint) => {
                 self.tally.equal += 1;
@@ -280,11 +292,12 @@ impl<'s> Hunt<'s> {
         run: Option<Arc<RunSummary>>,
     ) {
         let place = open.what.place();
+        let short = run.as_ref().map_or(u64::MAX, |run| short_bytes(run));
         let Some(run) = run.filter(|run| run.step_time().is_some()) else {
             self.tally.did_not_fit += 1;
             self.lacks_memory |= self.tally.fit == 0 && self.tally.did_not_fit >= LACKING;
-            // It lacks no byte that is known before a simulation: none is closer.
-            self.least_short = self.least_short.filter(|(bytes, _)| *bytes == 0).or(Some((0, place)));
+            let least = self.least_short.is_none_or(|(least, _)| short < least);
+            self.least_short = if least { Some((short, place)) } else { self.least_short };
             return;
         };
         self.tally.fit += 1;
@@ -328,14 +341,34 @@ impl<'s> Hunt<'s> {
         self.tally.slower = open - self.tally.left;
         // It is infinite where a plan has no bound yet, or none fits.
         let gap = (gap.is_finite() && !self.best.found.is_empty()).then_some(gap);
+        let closest = if self.best.found.is_empty() { self.closest()? } else { None };
         let proof = self.tally.proof(self.space.search.settings.minimise.all(), gap);
         if self.best.found.is_empty() {
-            // A reason takes a simulation.
-            let least_short = self.least_short.filter(|_| !self.space.is_closed());
-            let Some((_, place)) = least_short else { return Ok((Vec::new(), proof)) };
-            return Ok((vec![self.space.named(place, self.space.failed(place)?)], proof));
+            return Ok((closest.into_iter().collect(), proof));
         }
         let run = |Found { place, run, .. }| Some(self.space.named(place, Arc::unwrap_or_clone(run?)));
         Ok((self.best.found.into_iter().filter_map(run).collect(), proof))
+    }
+
+    /// The plan that lacks the fewest bytes, where none fits; one that lacks more before a simulation
+    /// than another after it is not asked.
+    fn closest(&self) -> Result<Option<RunSummary>, Refusal> {
+        // A reason takes a simulation.
+        if self.space.is_closed() {
+            return Ok(None);
+        }
+        let told = |place| Ok(self.space.named(place, self.space.failed(place)?));
+        let mut closest = self.least_short.map(|(_, place)| told(place)).transpose()?;
+        for &(at_least, place) in &self.short {
+            if closest.as_ref().is_some_and(|run| short_bytes(run) <= at_least) {
+                break;
+            }
+            let run = told(place)?;
+            closest = match closest {
+                Some(before) if short_bytes(&before) <= short_bytes(&run) => Some(before),
+                _ => Some(run),
+            };
+        }
+        Ok(closest)
     }
 }
