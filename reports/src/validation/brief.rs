@@ -49,6 +49,10 @@ pub fn write(out: &mut impl Write, validation: &Validation, style: Style) -> io:
 fn row<'a>(name: &str, parts: impl Iterator<Item = &'a Part> + Clone) -> Vec<String> {
     let parts = parts.filter(|part| part.statistics.rows > 0);
     let rows: usize = parts.clone().map(|part| part.statistics.rows).sum();
+    if rows == 0 {
+        let unknown = || "–".to_owned();
+        return vec![name.to_owned(), rows.to_string(), unknown(), unknown(), unknown()];
+    }
     let mean = |of: fn(&Part) -> f64| {
         let sum: f64 = parts.clone().map(|part| of(part) * part.statistics.rows as f64).sum();
         sum / rows as f64

@@ -242,9 +242,14 @@ impl Validation {
     fn verdict(&self) -> String {
         let rows: usize = self.parts().map(|(_, part)| part.rows.len()).sum();
         let (parts, within) = (self.parts().count(), self.parts().filter(|(_, part)| part.passed).count());
+        let (measured, they) = match rows {
+            0 => return "No measurement could be predicted.".to_owned(),
+            1 => ("One measurement".to_owned(), "it is"),
+            _ => (format!("{rows} measurements"), "they are"),
+        };
         let of_parts = match parts {
-            1 if within == 1 => "they are within what is to be reached".to_owned(),
-            1 => "they are beyond what is to be reached".to_owned(),
+            1 if within == 1 => format!("{they} within what is to be reached"),
+            1 => format!("{they} beyond what is to be reached"),
             _ => format!("{within} of {parts} parts are within what is to be reached"),
         };
         let is_known = self.parts().any(|(_, part)| part.committed.is_some());
@@ -254,7 +259,7 @@ impl Validation {
             1 => ", one is worse than committed".to_owned(),
             more => format!(", {more} are worse than committed"),
         };
-        format!("{rows} measurements: {of_parts}{worse}.")
+        format!("{measured}: {of_parts}{worse}.")
     }
 
     /// A line for each set whose rows have intervals, and one for all of them.

@@ -60,6 +60,25 @@ fn a_set_passes_with_all_its_parts_and_never_without_rows() {
     assert!(!Part::new(String::new(), biased, rows(), Vec::new()).passed, "too fast is as bad as too slow");
 }
 
+/// Sets of few rows are told in the singular, and without figures where there is none.
+#[test]
+fn a_set_of_one_row_or_none_is_told_so() {
+    let told = |rows: Vec<Row>| {
+        let close = Tolerance { mape: Some(0.2), ..Tolerance::default() };
+        let parts = vec![Part::new(String::new(), close, rows, Vec::new())];
+        let set = SetResult { name: "few".to_owned(), parts, ..SetResult::default() };
+        let few = Validation::new("0.0.0".to_owned(), "foretrain validate few".to_owned(), vec![set]);
+        let mut text = Vec::new();
+        validation::brief::write(&mut text, &few, Style::default()).unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    let one = told(rows()[..1].to_vec());
+    assert!(one.starts_with("One measurement: it is within what is to be reached."), "{one}");
+    let none = told(Vec::new());
+    assert!(none.starts_with("No measurement could be predicted."), "{none}");
+    assert!(!none.contains("NaN") && !none.contains("0 of 0"), "{none}");
+}
+
 /// Two rows, 5 % slow and 25 % fast.
 fn rows() -> Vec<Row> {
     let row = |line: u32, gpus: u32, measured: f64, predicted: f64, waiting: f64| Row {
