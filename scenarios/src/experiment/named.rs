@@ -4,16 +4,14 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use workloads::passes::fusion::MeasuredKernel;
-use workloads::passes::movement_plan::Row;
-
 use super::calibrations::Calibrations;
 use super::configs::Configs;
 use super::files::Files;
 use super::graph_files::GraphFiles;
 use super::layers::Layers;
+use super::measured_kernels::MeasuredKernels;
+use super::movement_plans::MovementPlans;
 use super::presets::Presets;
-use super::tables::Tables;
 use super::traces::Traces;
 use crate::schema::Scenario;
 use crate::text::source::Sources;
@@ -28,8 +26,8 @@ pub(super) struct Named {
     pub(super) calibrations: Calibrations,
     pub(super) traces: Traces,
     pub(super) graphs: GraphFiles,
-    pub(super) movement_plans: Tables<Row>,
-    pub(super) kernels: Tables<MeasuredKernel>,
+    pub(super) movement_plans: MovementPlans,
+    pub(super) kernels: MeasuredKernels,
     pub(super) presets: Presets,
     pub(super) buildable: Buildable,
 }
@@ -61,8 +59,8 @@ impl Named {
             calibrations: Calibrations::read(files, layers, sources),
             traces: Traces::read(files, layers, sources),
             graphs: GraphFiles::read(files, layers, sources),
-            movement_plans: Tables::read(files, layers, sources),
-            kernels: Tables::read(files, layers, sources),
+            movement_plans: MovementPlans::read(files, layers, sources),
+            kernels: MeasuredKernels::read(files, layers, sources),
             presets: Presets::read(layers, sources),
             buildable: Buildable::default(),
         }

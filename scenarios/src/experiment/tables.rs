@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use workloads::diagnostic::Diagnostic;
-use workloads::passes::fusion::{MEASURED, MeasuredKernel};
-use workloads::passes::movement_plan::{FILE, Listed, Row};
 
 use super::files::{self, Files};
 use super::layers::Layers;
@@ -32,35 +30,6 @@ pub(super) trait TableRow: Sized {
     /// # Errors
     /// Fault and remedy.
     fn of(line: u64, cells: &[&str]) -> Result<Option<Self>, [String; 2]>;
-}
-
-impl TableRow for Row {
-    const FILE: &'static str = FILE;
-    const COLUMNS: &'static [&'static str] = &Self::COLUMNS;
-    const REQUIRED: usize = 2;
-    const BESIDE: &'static [&'static str] = &Listed::COLUMNS;
-    const BEGIN: &'static str = "begin with `tensor,tier,out,wait,in`";
-    const SHORTEN: &'static str = "use patterns: `layers.*`";
-    const ADD: &'static str = "add one, such as `layers.*,host`";
-
-    fn of(line: u64, cells: &[&str]) -> Result<Option<Self>, [String; 2]> {
-        Self::of(line, std::array::from_fn(|place| cells[place])).map(Some)
-    }
-}
-
-impl TableRow for MeasuredKernel {
-    const FILE: &'static str = MEASURED;
-    const COLUMNS: &'static [&'static str] = &Self::COLUMNS;
-    const REQUIRED: usize = 3;
-    const BESIDE: &'static [&'static str] =
-        &["members", "groups", "bytes", "flops", "bound_us", "estimate_us"];
-    const BEGIN: &'static str = "begin with `kernel,gpu,measured_us`";
-    const SHORTEN: &'static str = "leave out kernels that nobody has timed";
-    const ADD: &'static str = "write times into its column `measured_us`";
-
-    fn of(_: u64, cells: &[&str]) -> Result<Option<Self>, [String; 2]> {
-        Self::of(std::array::from_fn(|place| cells[place]))
-    }
 }
 
 /// Tables by the text that names them and the source of that text.

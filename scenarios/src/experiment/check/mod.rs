@@ -10,6 +10,8 @@ mod features;
 mod kinds;
 mod layered;
 mod machine;
+mod measured_kernels;
+mod movement_plan;
 mod network;
 mod on_machine;
 mod profiled;
@@ -18,7 +20,6 @@ mod recompute;
 mod sharding;
 mod stage_layers;
 mod storage;
-mod tables;
 pub(super) mod trace;
 mod transformer;
 

@@ -1,8 +1,7 @@
-//! Rows of techniques that files have: movement plans, measured kernels.
+//! Kernels that fusion finds timed, which its file has.
 
 use workloads::diagnostic::Diagnostic;
 use workloads::passes::fusion::MEASURED;
-use workloads::passes::movement_plan::FILE;
 
 use super::Check;
 use crate::experiment::paths;
@@ -10,15 +9,6 @@ use crate::plans::machine;
 use crate::schema::Scenario;
 
 impl Check<'_> {
-    /// Gives a movement plan the rows of its file.
-    pub(super) fn movement_plan(&mut self, scenario: &mut Scenario) {
-        let Some(plan) = &mut scenario.techniques.movement_plan else { return };
-        match self.named.movement_plans.get(self.tree.nearest_mark(&paths::keys(FILE)), &plan.file) {
-            Ok(rows) => plan.rows = rows,
-            Err(found) => found.into_iter().for_each(|found| self.diagnostic(found)),
-        }
-    }
-
     /// Gives fusion the kernels of its file, some of which must be of a GPU of the machine.
     pub(super) fn measured_kernels(&mut self, scenario: &mut Scenario) {
         let Some(fusion) = &mut scenario.techniques.fusion else { return };
