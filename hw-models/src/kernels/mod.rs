@@ -279,8 +279,8 @@ impl KernelCost {
         self.fixed.saturating_add(picoseconds(self.of_blocks()))
     }
 
-    /// The same kernel, found to take so long alone beside a memory of `hbm` (bytes/s): bytes that
-    /// it could not bring in that time come out of a cache.
+    /// Costs of a kernel that was found to take `time` alone beside a memory of `hbm` (bytes/s):
+    /// bytes that it could not bring in that time come out of a cache.
     #[must_use]
     pub fn taking(self, time: Time, hbm: f64) -> Self {
         let times = time.as_secs() / self.alone().as_secs();

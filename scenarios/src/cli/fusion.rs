@@ -1,12 +1,16 @@
-//! `--explain-fusion`: groups of operators that are one kernel, as a table.
+//! `run --explain-fusion` and `show --kernels`: groups of operators that are one kernel, and the
+//! kernels that a search compares, as tables.
 
 use std::fs;
 use std::path::Path;
 
-use scenarios::Experiment;
 use scenarios::run::{self, Options};
+use scenarios::{Experiment, Resolved};
+use serde::Serialize;
 
+use super::Exit;
 use super::files::cannot_write;
+use super::printer::Printer;
 use super::trouble::Trouble;
 
 /// Writes a row for each kernel of several operators, of each variant.
@@ -22,10 +26,20 @@ pub(super) fn write_groups(path: &Path, experiment: &Experiment, options: &Optio
                 .to_owned(),
         ));
     }
+    fs::write(path, table(&groups)?).map_err(|error| cannot_write(path, &error))
+}
+
+/// Prints the kernels that a device is asked to time, as a file for `techniques.fusion.measured`.
+pub(super) fn print_kernels(resolved: &Resolved, printer: &Printer) -> Result<Exit, Trouble> {
+    let kernels = run::kernels(&resolved.scenario).map_err(Trouble::Mistake)?;
+    printer.print_bytes(&table(&kernels)?)
+}
+
+/// Rows as comma-separated values.
+fn table(rows: &[impl Serialize]) -> Result<Vec<u8>, Trouble> {
     let mut table = csv::Writer::from_writer(Vec::new());
-    for group in &groups {
-        table.serialize(group).map_err(|error| Trouble::Mistake(error.to_string()))?;
-    }
-    let table = table.into_inner().map_err(|error| Trouble::Mistake(error.to_string()))?;
-    fs::write(path, table).map_err(|error| cannot_write(path, &error))
+    rows.iter()
+        .try_for_each(|row| table.serialize(row))
+        .map_err(|error| Trouble::Mistake(error.to_string()))?;
+    table.into_inner().map_err(|error| Trouble::Mistake(error.to_string()))
 }

@@ -20,7 +20,6 @@ mod import_plan;
 mod input;
 mod interrupt;
 mod journal;
-mod kernels;
 mod lines;
 mod list;
 mod merge;

@@ -39,7 +39,7 @@ pub(super) fn show(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tro
     let settings = experiment.explain(&resolved);
     match &arguments.explain {
         _ if arguments.tensors => super::tensors::print(&resolved, printer),
-        _ if arguments.kernels => super::kernels::print(&resolved, printer),
+        _ if arguments.kernels => super::fusion::print_kernels(&resolved, printer),
         Some(path) => printer.print(&explanation(path, &settings)?),
         None => {
             let notes = resolved.scenario.model.not_modelled().iter().map(|note| format!("# {note}\n"));

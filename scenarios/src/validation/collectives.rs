@@ -200,7 +200,7 @@ impl Series {
         Ok(plan(&model, &group, &call).alone().as_secs())
     }
 
-    /// What the library would do by a catalogue, among the first GPUs of the node.
+    /// The way that the library takes by a catalogue, among the first GPUs of the node.
     fn model(&self, catalogue: &CollectiveCatalogue) -> Result<(CollectiveModel, GroupShape), Fault> {
         let node =
             SingleNode { name: self.node.clone(), gpu: None, set: IndexMap::new(), degrade: Vec::new() };

@@ -62,7 +62,7 @@ impl CopyTable {
         (bytes < self.bytes_min).then(|| format!("under {} bytes {}", self.bytes_min, self.because))
     }
 
-    /// What copies of all streams that count took, and what they take in a simulation (s).
+    /// Times of copies of all streams that count, as measured and as simulated (s).
     fn compared(&self, cells: &IndexMap<String, String>) -> Result<[f64; 2], Fault> {
         let bytes = number(cells, &self.bytes).map_err(Fault::of("bytes"))?;
         if bytes > BYTES_MAX {

@@ -209,6 +209,7 @@ impl Pipelining {
     /// The refusal of a model with too many groups for fusion to search, or with none of the
     /// kernels that were measured.
     pub(crate) fn unfusable(&self, model: impl FnOnce() -> Cut) -> Option<Diagnostic> {
+        self.fusion().filter(Fusion::may_be_refused)?;
         let (fusing, model) = self.fusing(model)?;
         fusing.beyond(&model).or_else(|| fusing.misfits(&model))
     }

@@ -24,7 +24,7 @@
 //! states + most bytes alive in any pass of one micro-batch
 //! ```
 //!
-//! Whatever moves activations, an operator needs all that it reads and fills.
+//! An operator needs all that it reads and fills, also where a technique moves activations.
 
 use std::collections::BTreeMap;
 

@@ -105,8 +105,8 @@ fn a_gpu_draws_hop_by_hop_and_numbers_nodes_through_tables() {
     assert_eq!(ends, 2 * 1_000 * 24);
 }
 
-/// Of 100 nodes with 10 edges drawn of each at most and 1,000 in all: three arrays of 1,000 numbers
-/// as they are drawn, three of the edges, and two of 1,100 nodes.
+/// A hop draws at most 10 edges of each of 100 nodes, 1,000 in all: three arrays of 1,000 numbers as
+/// they are drawn, three of the edges, and two of 1,100 nodes.
 #[test]
 fn arrays_of_the_driver_are_taken_once_a_hop() {
     let sampling = sampling(SamplingPlace::Gpu);

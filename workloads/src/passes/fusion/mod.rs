@@ -114,6 +114,11 @@ impl Fusion {
         self.rules().aim == Aim::Fastest
     }
 
+    /// True if a model may have too many groups for it, or none of its measured kernels.
+    pub(crate) fn may_be_refused(&self) -> bool {
+        self.rules().counts() || !self.kernels.is_empty()
+    }
+
     /// True if it has members behind products, of which limits of an SM decide what they cost.
     pub fn needs_limits(&self) -> bool {
         let Permitted { of_products, of_convolutions, .. } = self.rules().permitted;
@@ -134,6 +139,11 @@ impl Fusion {
 }
 
 impl Rules {
+    /// True if all groups are looked at.
+    const fn counts(&self) -> bool {
+        matches!(self.aim, Aim::Fewest | Aim::Fastest)
+    }
+
     /// A block as its groups are found.
     fn folded(&self, block: &Block) -> Block {
         if self.fold { folding::folded(block) } else { block.clone() }
@@ -177,7 +187,7 @@ impl Fusing {
     /// The refusal of a model with too many groups to search.
     pub fn beyond(&self, model: &Cut) -> Option<Diagnostic> {
         let rules = self.settings.rules();
-        if !matches!(rules.aim, Aim::Fewest | Aim::Fastest) {
+        if !rules.counts() {
             return None;
         }
         let at_most = |block: &Block| -> u64 {
