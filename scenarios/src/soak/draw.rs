@@ -56,6 +56,13 @@ impl Settings {
         map.insert(last.to_owned(), value.into());
     }
 
+    /// The setting at a path of keys, if it is written.
+    pub(super) fn get(&self, path: &str) -> Option<&Value> {
+        let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+        let mut keys = rest.into_iter().flat_map(|rest| rest.split('.'));
+        keys.try_fold(self.0.get(first)?, |value, key| value.get(key))
+    }
+
     /// Writes some of the settings of the map at `path`, each with a chance in per cent. Tells
     /// whether any was written.
     ///

@@ -73,6 +73,7 @@ fn scenarios_are_of_every_kind() {
         "zero_infinity",
         "paged_states",
         "swap",
+        "fusion",
         "shifted",
         "automatic",
         "sharding_group",

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::graph::Phase;
 
+use super::handed::Handed;
 use super::operator::{Collective, Operator, Tensor, TensorId, Work};
 
 /// Operators of a layer, of the embedding or of the head, of one micro-batch on one rank.
@@ -30,6 +31,8 @@ pub struct Block {
     /// Of a layer of attention and MLP the tensors between the two: what the forward pass of the one fills for that of the other,
     /// and its gradient.
     pub middle: Option<[TensorId; 2]>,
+    /// What it shares with its neighbours beside these.
+    pub handed: Handed,
 }
 
 impl Block {
@@ -55,7 +58,12 @@ impl Block {
 
     /// Tensors that live from the forward to the backward pass, including the input where it does.
     pub fn saved(&self) -> Vec<TensorId> {
-        needed(&self.backward, self.forward.iter().flat_map(|op| &op.writes).chain([&self.input]))
+        needed(&self.backward, self.there(&self.forward))
+    }
+
+    /// Tensors that the operators of a list fill, and those of the forward pass that are there before.
+    fn there<'a>(&'a self, list: &'a [Operator]) -> impl Iterator<Item = &'a TensorId> {
+        list.iter().flat_map(|op| &op.writes).chain([&self.input]).chain(&self.handed.forward.taken)
     }
 
     /// Bytes of [`Block::saved`].
@@ -82,8 +90,9 @@ impl Block {
     /// and output gradients of the linear layers.
     pub fn kept_for_weight(&self) -> Vec<TensorId> {
         let (input, weight) = (self.backward_input(), self.backward_weight());
-        let made = self.forward.iter().chain(&input).flat_map(|op| &op.writes).chain([&self.input]);
-        needed(&weight, made.chain(&self.output_gradient))
+        let gradients = input.iter().flat_map(|op| &op.writes).chain(&self.output_gradient);
+        let made = self.there(&self.forward).chain(gradients).chain(&self.handed.backward.taken);
+        needed(&weight, made)
     }
 }
 

@@ -10,6 +10,8 @@ pub struct Cut {
     pub blocks: Vec<Block>,
     /// By position, what it executes in the forward pass, in this order.
     pub positions: Vec<Vec<Piece>>,
+    /// True if ranks gather the parameters of a block before it: nothing of it is executed earlier.
+    pub gathered: bool,
 }
 
 /// A block at its place in the model.
@@ -49,10 +51,12 @@ impl Cut {
     }
 
     /// Bytes of activations that a position holds at least from its forward pass on, for a
-    /// micro-batch. The output of a block counts as the input of the next.
+    /// micro-batch. What a block leaves to the next counts as that one's.
     pub fn held(&self, position: u32) -> u64 {
         let of = |block: &Block| {
-            let saved = block.saved().into_iter().filter(|tensor| Some(*tensor) != block.output);
+            let of_next =
+                |tensor| Some(tensor) == block.output || block.handed.forward.given.contains(&tensor);
+            let saved = block.saved().into_iter().filter(|&tensor| !of_next(tensor));
             saved.map(|tensor| block.tensor(tensor).bytes).sum::<u64>()
         };
         let by_block: Vec<u64> = self.blocks.iter().map(of).collect();

@@ -108,7 +108,11 @@ impl Math {
             // Both forms of erf, of which a warp takes both: polynomials of degree 9 and an
             // exponential.
             Self::Gelu => CONVERT + exponential + of(22),
+            // By the hyperbolic tangent of the half: `CUTLASS_USE_TANH_FOR_SIGMOID`, which compilers set
+            // with fast mathematics (`build.py` of apache/tvm), or one that generates code could.
+            Self::Silu if precision == Precision::Approximate => CONVERT + APPROXIMATE + of(3),
             Self::Silu => CONVERT + exponential + division + of(2),
+            Self::Sigmoid if precision == Precision::Approximate => CONVERT + APPROXIMATE + of(2),
             Self::Sigmoid => CONVERT + exponential + division + of(1),
             Self::Tanh if precision == Precision::Approximate => CONVERT + APPROXIMATE,
             Self::Tanh => CONVERT + exponential + division + of(4),

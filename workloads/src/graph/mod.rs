@@ -3,6 +3,7 @@
 
 pub mod block;
 pub mod cut;
+pub mod handed;
 pub mod math;
 pub mod module;
 pub mod operator;

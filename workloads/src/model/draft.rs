@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::graph::Phase;
 use crate::graph::block::Block;
+use crate::graph::handed::Handed;
 use crate::graph::operator::{
-    Collective, CollectiveKind, Dtype, Gemm, Group, GroupedGemm, Label, Layout, Module, Operator,
+    Collective, CollectiveKind, Dtype, Gemm, Group, GroupedGemm, Label, Layout, Math, Module, Operator,
     OperatorList, Stream, StreamClass, Tensor, TensorId, Work,
 };
 
@@ -160,6 +161,13 @@ impl Draft {
         self.push(name, Work::Collective(work), reads, writes);
     }
 
+    /// Says what the operator that was appended last does to elements.
+    pub(crate) fn does(&mut self, math: Math) {
+        if let Some(last) = self.operators.last_mut() {
+            last.math = Some(math);
+        }
+    }
+
     /// Appends, in another part of the step, what `write` does.
     pub(crate) fn within<R>(&mut self, phase: Phase, write: impl FnOnce(&mut Self) -> R) -> R {
         let outer = std::mem::replace(&mut self.phase, phase);
@@ -201,7 +209,8 @@ impl BlockDraft {
             between.zip(self.middle).map(|(between, [_, gradient])| [between, tensors.latest(gradient)]);
         let input_gradient = last_filled(backward.iter().filter(|op| op.phase == Phase::BackwardInput));
         let tensors = tensors.all;
-        Block { tensors, input, output, output_gradient, input_gradient, forward, backward, middle }
+        let handed = Handed::default();
+        Block { tensors, input, output, output_gradient, input_gradient, forward, backward, middle, handed }
     }
 
     /// Names that the backward pass reads before it fills them.

@@ -7,6 +7,7 @@ use crate::chain::Chain;
 use crate::cost::{CostBook, Message, OpCost};
 use crate::graph::block::Block;
 use crate::graph::cut::{Cut, LayerPlace, PartKind, Piece};
+use crate::graph::handed::Handed;
 use crate::graph::operator::{Label, Operator, OperatorList, Tensor, TensorId, Work};
 use crate::graph::{OpGraph, Phase};
 use crate::model::laid::lay;
@@ -88,6 +89,7 @@ impl ProfiledPipeline {
                 forward: vec![op(Phase::Forward, &[], &saved)],
                 backward,
                 middle: None,
+                handed: Handed::default(),
             });
             let (kind, layer) = (PartKind::Layer, Some(LayerPlace::default()));
             cut.positions.push(vec![Piece { kind, block, layer, owned: 0, read: 0, experts: 0 }]);

@@ -23,7 +23,7 @@ pub struct Reuse {
 /// Tensors that were touched last behind an operator are those that lie between, so that sums over
 /// the places of last uses tell distances (Olken, "Efficient methods for calculating the success
 /// function of fixed space replacement policies", 1981).
-pub fn reused(operators: &[Operator], tensors: &[Tensor], before: Option<TensorId>) -> Vec<Vec<Reuse>> {
+pub fn reused(operators: &[Operator], tensors: &[Tensor], before: &[TensorId]) -> Vec<Vec<Reuse>> {
     let touched = Touched::by(operators, tensors, before);
     let mut uses = Uses::new(tensors.len(), touched.len());
     let mut reused = Vec::with_capacity(operators.len());
@@ -54,9 +54,9 @@ struct Touched {
 }
 
 impl Touched {
-    fn by(operators: &[Operator], tensors: &[Tensor], before: Option<TensorId>) -> Vec<Self> {
+    fn by(operators: &[Operator], tensors: &[Tensor], before: &[TensorId]) -> Vec<Self> {
         let mut filled = vec![false; tensors.len()];
-        let writes = operators.iter().flat_map(|op| &op.writes).chain(&before);
+        let writes = operators.iter().flat_map(|op| &op.writes).chain(before);
         writes.for_each(|tensor| filled[tensor.0 as usize] = true);
         let known = |touched: &mut dyn Iterator<Item = &TensorId>| -> Vec<(TensorId, u64)> {
             let known = touched.filter(|tensor| filled[tensor.0 as usize]);

@@ -189,6 +189,11 @@ impl Pipelining {
         self.techniques.fusion.clone().or_else(compiled)
     }
 
+    /// True if blocks may execute operators of their neighbours.
+    pub(crate) fn crosses_blocks(&self) -> bool {
+        self.fusion().is_some_and(|fusion| fusion.crosses_blocks())
+    }
+
     /// The blocks of a model as its passes rewrite them.
     pub(crate) fn rewritten(&self, mut model: Cut) -> Cut {
         list(self, Vec::new()).iter().for_each(|pass| pass.rewrite(&mut model));

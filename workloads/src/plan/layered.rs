@@ -94,7 +94,7 @@ impl LayeredPlan {
         pipelining.techniques.check(&Around { model, schedule, stages, data: &data, step }, &mut wrong);
         overlap::check_overlap(&data, self.one_at_a_time(), self.deployment.launch, &mut wrong);
         if found.is_empty() {
-            found.extend(pipelining.unfusable(|| self.model.cut(pipelining.schedule.chain(self.stages))));
+            found.extend(pipelining.unfusable(|| self.as_written(pipelining.schedule.chain(self.stages))));
         }
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
@@ -124,21 +124,26 @@ impl LayeredPlan {
         buckets
     }
 
+    /// Its blocks before passes rewrite them, on the positions of `chain`.
+    fn as_written(&self, chain: Chain) -> Cut {
+        Cut { gathered: self.sharding == Sharding::Parameters, ..self.model.cut(chain) }
+    }
+
     /// Its blocks as passes rewrite them, on the positions of `chain`.
     pub(crate) fn cut(&self, chain: Chain) -> Cut {
-        self.deployment.pipelining.rewritten(self.model.cut(chain))
+        self.deployment.pipelining.rewritten(self.as_written(chain))
     }
 
     /// Groups of operators that it makes one kernel of. `None`: no fusion is asked for.
     pub fn fused(&self) -> Option<Explanation> {
         let pipelining = &self.deployment.pipelining;
-        pipelining.fused(self.model.cut(pipelining.schedule.chain(self.stages)))
+        pipelining.fused(self.as_written(pipelining.schedule.chain(self.stages)))
     }
 
     /// Kernels among which fusion searches; none where it chooses nothing by times.
     pub fn candidates(&self) -> Vec<Candidate> {
         let pipelining = &self.deployment.pipelining;
-        pipelining.candidates(self.model.cut(pipelining.schedule.chain(self.stages)))
+        pipelining.candidates(self.as_written(pipelining.schedule.chain(self.stages)))
     }
 
     /// Its model on its stages, and what ranks exchange beside the visits.

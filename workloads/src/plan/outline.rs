@@ -84,6 +84,11 @@ impl<'a> Outline<'a> {
     /// Time of all compute lanes together for a micro-batch, as far as it hangs on neither the number
     /// of stages nor that of copies: a layer that passes rewrite by its place counts as the fastest.
     fn work(&self, hardware: &Hardware<'_>) -> Result<Time, PlanError> {
+        let pipelining = &self.plan.deployment.pipelining;
+        // Who executes what of its neighbours depends on where stages are cut.
+        if pipelining.crosses_blocks() {
+            return Ok(Time::ZERO);
+        }
         let cut = self.model.cut(self.chain);
         let mut different: Vec<(Piece, u64)> = Vec::new();
         for piece in cut.positions.iter().flatten() {
@@ -96,8 +101,7 @@ impl<'a> Outline<'a> {
             PLACES.map(|place| Piece { layer: piece.layer.and(Some(place)), ..piece })
         };
         let pieces = different.iter().flat_map(placed).collect();
-        let pipelining = &self.plan.deployment.pipelining;
-        let cut = pipelining.rewritten(Cut { blocks: cut.blocks, positions: vec![pieces] });
+        let cut = pipelining.rewritten(Cut { positions: vec![pieces], ..cut });
         let (chain, nothing) = (Chain::straight(1), OperatorList::default());
         let laid = lay(&cut, chain, pipelining.schedule.splits_backward(), &nothing, |_| nothing.clone());
         let times =

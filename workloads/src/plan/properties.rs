@@ -129,6 +129,7 @@ fn renumbered(block: &Block, keys: &Keys) -> Block {
         forward: list(&block.forward),
         backward: list(&block.backward),
         middle: block.middle.map(|middle| middle.map(numbers)),
+        handed: block.handed.clone(),
     }
 }
 

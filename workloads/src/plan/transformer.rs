@@ -81,7 +81,7 @@ impl TransformerPlan {
     pub fn fused(&self) -> Option<Explanation> {
         let pipelining = &self.deployment.pipelining;
         let model = ShardedTransformer::new(&self.model, &self.execution).ok()?;
-        pipelining.fused(model.cut(pipelining.schedule.chain(self.execution.split.stages)))
+        pipelining.fused(self.as_written(&model, pipelining.schedule.chain(self.execution.split.stages)))
     }
 
     /// Kernels among which fusion searches; none where it chooses nothing by times, or the model is
@@ -90,12 +90,17 @@ impl TransformerPlan {
         let pipelining = &self.deployment.pipelining;
         let chain = pipelining.schedule.chain(self.execution.split.stages);
         let model = ShardedTransformer::new(&self.model, &self.execution);
-        model.map_or_else(|_| Vec::new(), |model| pipelining.candidates(model.cut(chain)))
+        model.map_or_else(|_| Vec::new(), |model| pipelining.candidates(self.as_written(&model, chain)))
+    }
+
+    /// Its blocks before passes rewrite them, on the positions of `chain`.
+    fn as_written(&self, model: &ShardedTransformer, chain: Chain) -> Cut {
+        Cut { gathered: self.sharding == Sharding::Parameters, ..model.cut(chain) }
     }
 
     /// Its blocks as passes rewrite them, on the positions of `chain`.
     pub(crate) fn cut(&self, model: &ShardedTransformer, chain: Chain) -> Cut {
-        let cut = self.deployment.pipelining.rewritten(model.cut(chain));
+        let cut = self.deployment.pipelining.rewritten(self.as_written(model, chain));
         model.copied_out(cut, &self.data_parallel())
     }
 
@@ -199,7 +204,7 @@ pub(super) fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Resul
     pipelining.techniques.check(&Around { model, schedule, stages, data: &data, step }, &mut wrong);
     overlap::check_overlap(&data, plan.one_at_a_time(), plan.deployment.launch, &mut wrong);
     if let (true, Ok(model)) = (found.is_empty(), ShardedTransformer::new(&plan.model, &plan.execution)) {
-        found.extend(pipelining.unfusable(|| model.cut(schedule.chain(stages))));
+        found.extend(pipelining.unfusable(|| plan.as_written(&model, schedule.chain(stages))));
     }
     if found.is_empty() { Ok(()) } else { Err(PlanError::Invalid(found)) }
 }

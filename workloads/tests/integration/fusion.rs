@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use workloads::graph::block::Block;
-use workloads::graph::cut::Cut;
+use workloads::graph::cut::{Cut, PartKind, Piece};
 use workloads::graph::math::Member;
 use workloads::graph::operator::{Dtype, Operator, Work};
 use workloads::model::layered::{LayeredExecution, LayeredModel};
 use workloads::model::transformer::Step;
+use workloads::passes::Pass;
 use workloads::passes::fusion::{Fusion, KernelTimes, Policy, Prices};
 
 use crate::layered::{execution, preset, yaml};
@@ -46,11 +47,30 @@ fn epilogues(members: &[Member]) -> Fusion {
     Fusion { policy: Policy::Epilogues, members: Some(members.to_vec()), ..Fusion::default() }
 }
 
-/// Kernels of a forward pass, and bytes that they move.
+/// Kernels of a forward pass of blocks that are models of their own, and bytes that they move.
 fn counted(blocks: &[Block], fusion: &Fusion) -> (usize, u64) {
-    let fused = blocks.iter().map(|block| fusion.pass(None).fused(block));
-    let operators: Vec<Operator> = fused.flat_map(|block| block.forward).collect();
-    (operators.len(), operators.iter().map(|op| op.work.bytes()).sum())
+    moved(blocks.iter().map(|block| fusion.pass(None).fused(block)).flat_map(|block| block.forward))
+}
+
+fn moved(operators: impl Iterator<Item = Operator>) -> (usize, u64) {
+    operators.fold((0, 0), |(count, bytes), op| (count + 1, bytes + op.work.bytes()))
+}
+
+/// Blocks one after the other on one stage.
+pub(crate) fn model(blocks: &[Block]) -> Cut {
+    let mut model = Cut::default();
+    let kind = PartKind::Layer;
+    let piece = |block| Piece { kind, block, layer: None, owned: 0, read: 0, experts: 0 };
+    let pieces = blocks.iter().map(|block| piece(model.block(block.clone()))).collect();
+    model.positions = vec![pieces];
+    model
+}
+
+/// The blocks of a model as a policy makes kernels of them, in the order of the forward pass.
+pub(crate) fn across(model: &Cut, policy: Policy) -> Vec<Block> {
+    let mut fused = model.clone();
+    Fusion { policy, ..Fusion::default() }.pass(Some(by_number())).rewrite(&mut fused);
+    fused.positions.iter().flatten().map(|piece| fused.blocks[piece.block].clone()).collect()
 }
 
 /// 33 inner ReLUs of ResNet-50 go into the convolutions before them, which saves their reading and
@@ -97,6 +117,44 @@ fn statistics_of_a_batch_stay_outside_of_convolutions() {
     // 49 ReLUs and 16 sums join the normalisation before them, and two passes of the loss each
     // other.
     assert_eq!(before - searched[0], 49 + 16 + 1);
+}
+
+/// A layer of a DenseNet begins with a normalisation and a ReLU of what all before it have made: they
+/// join the copy, or the pooling, with which the block before ends. That saves one kernel a layer, and
+/// reading its input once; the input is written nevertheless, as later layers read it.
+#[test]
+fn passes_join_those_of_the_block_before() {
+    let blocks = inference("densenet-121");
+    let inductor = Fusion { policy: Policy::Inductor, ..Fusion::default() };
+    let apart = counted(&blocks, &inductor);
+    let whole = across(&model(&blocks), Policy::Inductor);
+    let together = moved(whole.into_iter().flat_map(|block| block.forward));
+    // Places, channels at the start, and layers that add 32 to them.
+    let stages = [(56, 64, 6), (28, 128, 12), (14, 256, 24), (7, 512, 16)];
+    assert_eq!(apart.0 - together.0, 6 + 12 + 24 + 16);
+    let read = |(places, channels, layers): (u64, u64, u64)| -> u64 {
+        (0..layers).map(|layer| 2 * 8 * places * places * (channels + 32 * layer)).sum()
+    };
+    assert_eq!(apart.1 - together.1, stages.map(read).iter().sum::<u64>());
+}
+
+/// The backward pass of a residual block ends with a sum of two gradients, that of the one before
+/// begins with a ReLU's, which the compiler merges with the normalisation's: one kernel less for
+/// each of the 15 seams between blocks, and the sum neither written nor read.
+#[test]
+fn sums_of_gradients_join_the_backward_pass_of_the_block_before() {
+    let on = LayeredExecution { dtype: Dtype::Fp16, ..execution(8) };
+    let read = LayeredModel::new(&preset("resnet-50"), &on).unwrap();
+    let blocks: Vec<Block> = read.blocks().iter().map(|block| block.block.clone()).collect();
+    let inductor = Fusion { policy: Policy::Inductor, ..Fusion::default() };
+    let apart = moved(blocks.iter().flat_map(|block| inductor.pass(None).fused(block).backward));
+    let whole = across(&model(&blocks), Policy::Inductor);
+    let together = moved(whole.into_iter().flat_map(|block| block.backward));
+    assert_eq!(apart.0 - together.0, 15);
+    // Of a block that reads the output of the one before twice, its own gradient is written.
+    let outputs = |places: u64, channels: u64, blocks: u64| 2 * 8 * places * places * channels * blocks;
+    let sums = outputs(56, 256, 3) + outputs(28, 512, 4) + outputs(14, 1_024, 6) + outputs(7, 2_048, 2);
+    assert_eq!(apart.1 - together.1, 2 * sums);
 }
 
 /// A convolution with its bias and ReLU: the output is written once, and read by nobody on the way.

@@ -49,7 +49,7 @@ fn any_order_that_passes_allow_gives_the_same_blocks() {
     let layer = ShardedTransformer::new(&gpt, &execution).expect("a valid model").layer();
     let (kind, owned, read, experts) = (PartKind::Layer, 0, 0, 0);
     let piece = Piece { kind, block: 0, layer: Some(LayerPlace::default()), owned, read, experts };
-    let model = Cut { blocks: vec![layer.clone()], positions: vec![vec![piece; 2]] };
+    let model = Cut { blocks: vec![layer.clone()], positions: vec![vec![piece; 2]], ..Cut::default() };
     let expected = fused(&recomputed(&layer, Mode::Full));
     for passes in orders_of(&pipelining) {
         let mut model = model.clone();

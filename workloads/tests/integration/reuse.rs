@@ -14,7 +14,7 @@ const D: u32 = 3;
 
 fn reused(operators: &[Operator], before: Option<u32>) -> Vec<Vec<Reuse>> {
     let tensors = BYTES.map(|bytes| Tensor { name: Label::default(), bytes });
-    reuse::reused(operators, &tensors, before.map(TensorId))
+    reuse::reused(operators, &tensors, before.map(TensorId).as_slice())
 }
 
 #[test]

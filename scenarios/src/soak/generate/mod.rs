@@ -1,5 +1,6 @@
 //! Valid scenarios of every kind of model, small enough that a run takes milliseconds; most of them fit.
 
+mod fusion;
 mod layered;
 mod machine;
 mod network;
@@ -16,13 +17,18 @@ pub fn scenario(seed: u64, number: u64) -> String {
     let draw = &mut Draw::of(seed, number);
     let mut settings = Settings::default();
     settings.set("name", format!("case {number} of seed {seed}"));
-    match draw.between(0, 10) {
+    let kind = draw.between(0, 10);
+    match kind {
         0..=2 => profiled::fill(draw, &mut settings),
         3..=7 => transformer::fill(draw, &mut settings),
         8..=9 => layered::fill(draw, &mut settings),
         _ => network::fill(draw, &mut settings),
     }
     simulation(draw, &mut settings);
+    // Last, so that all else of a case is as it was without.
+    if (3..=9).contains(&kind) {
+        fusion::fill(draw, &mut settings);
+    }
     settings.yaml()
 }
 

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use crate::chain::Chain;
 use crate::graph::cut::{Cut, PartKind};
+use crate::graph::handed::Shared;
 use crate::graph::operator::{OperatorList, Tensor, TensorId};
 use crate::graph::{Op, OpGraph, OpId, OperatorId, Phase, Purpose, Storage, StorageId};
 use crate::model::reuse::{Reuse, reused};
@@ -39,7 +40,7 @@ pub(crate) struct Ends {
 impl Laid {
     /// Adds operators that run one after the other on `tensors`, of which the first finds `before` just filled. Gives the
     /// number of the first.
-    fn add(&mut self, operators: &[Operator], tensors: &[Tensor], before: Option<TensorId>) -> u32 {
+    fn add(&mut self, operators: &[Operator], tensors: &[Tensor], before: &[TensorId]) -> u32 {
         self.reused.extend(reused(operators, tensors, before));
         let first = self.graph.operators().len() as u32;
         for operator in operators {
@@ -59,7 +60,7 @@ impl Laid {
         let operator = Operator::of(name, phase, work);
         // Alike ones are added one after the other: the last come first.
         let known = self.graph.operators().iter().rposition(|known| *known == operator);
-        let known = known.map_or_else(|| self.add(&[operator], &[], None), |known| known as u32);
+        let known = known.map_or_else(|| self.add(&[operator], &[], &[]), |known| known as u32);
         let operator = OperatorId(known);
         self.graph.op_beside_visits(Op {
             operator,
@@ -137,7 +138,7 @@ pub(crate) fn lay(
         stage: 0,
         chunk: 0,
     };
-    let receive = laying.list(&receive.operators, &receive.tensors, None);
+    let receive = laying.list(&receive.operators, &receive.tensors, &[]);
     let listed: Vec<Listed<'_>> = model.blocks.iter().map(|block| laying.block(block)).collect();
     let returns = model.blocks.iter().any(|block| !block.backward.is_empty());
     for (position, pieces) in (0..).zip(&model.positions) {
@@ -153,7 +154,7 @@ pub(crate) fn lay(
     }
     for stage in 0..chain.stages {
         let OperatorList { tensors, operators } = update(stage);
-        let list = laying.list(&operators, &tensors, None);
+        let list = laying.list(&operators, &tensors, &[]);
         (laying.stage, laying.chunk) = (stage, 0);
         laying.extend(Phase::Update, &list, Uses::none(&list));
     }
@@ -205,7 +206,7 @@ struct Laying {
 }
 
 impl Laying {
-    fn list(&mut self, operators: &[Operator], tensors: &[Tensor], before: Option<TensorId>) -> List {
+    fn list(&mut self, operators: &[Operator], tensors: &[Tensor], before: &[TensorId]) -> List {
         let start = self.laid.add(operators, tensors, before);
         let entry = |(n, op): (usize, &Operator)| Entry {
             operator: OperatorId(start + n as u32),
@@ -221,10 +222,15 @@ impl Laying {
             true => (block.backward_input(), block.backward_weight()),
             false => (block.backward.clone(), Vec::new()),
         };
+        let with = |start: Option<TensorId>, handed: &Shared| -> Vec<TensorId> {
+            start.into_iter().chain(handed.taken.iter().copied()).collect()
+        };
+        let input = with(Some(block.input), &block.handed.forward);
+        let gradient = with(block.output_gradient, &block.handed.backward);
         Listed {
-            forward: self.list(&block.forward, &block.tensors, Some(block.input)),
-            backward: self.list(&backward, &block.tensors, block.output_gradient),
-            weight: self.list(&weight, &block.tensors, None),
+            forward: self.list(&block.forward, &block.tensors, &input),
+            backward: self.list(&backward, &block.tensors, &gradient),
+            weight: self.list(&weight, &block.tensors, &[]),
             tensors: Tensors::of(block, self.split_backward),
             halves: block.halves().filter(|_| !self.split_backward),
             afterwards: block.afterwards() as u32,

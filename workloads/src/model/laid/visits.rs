@@ -2,6 +2,7 @@
 //! it, as an eager framework allocates and frees it. The output of a block is the input of the next, the gradient that its backward
 //! pass ends with the one that the block before starts from.
 
+use crate::graph::handed::Shared;
 use crate::graph::operator::TensorId;
 use crate::graph::{Phase, Purpose, Storage, StorageId};
 use crate::model::transformer::Block;
@@ -39,14 +40,47 @@ impl<'a> Tensors<'a> {
         vec![None; self.purposes.len()]
     }
 
-    /// The same of its input.
-    fn of_input(&self) -> Purpose {
-        self.purpose(self.block.input)
+    /// Purpose of a tensor that the forward pass fills: what the blocks behind, `next`, need it for
+    /// where its own does not.
+    fn purpose_before(&self, next: &[(PartKind, &Listed<'_>, [u64; 3])], tensor: TensorId) -> Purpose {
+        let own = self.purpose(tensor);
+        let Some(((_, Listed { tensors, .. }, _), rest)) = next.split_first() else { return own };
+        let there = match self.block.output == Some(tensor) {
+            true => Some(tensors.block.input),
+            false => self.block.handed.forward.name_in(&tensors.block.handed.forward.taken, tensor),
+        };
+        if own != Purpose::Working {
+            own
+        } else {
+            there.map_or(own, |there| tensors.purpose_before(rest, there))
+        }
     }
 
-    /// The same of its output's gradient.
-    fn of_gradient(&self) -> Purpose {
-        self.block.output_gradient.map_or(Purpose::Working, |gradient| self.purpose(gradient))
+    /// The same of a tensor that the backward pass fills, and the blocks before it.
+    fn purpose_behind(&self, before: &[(PartKind, &Listed<'_>, [u64; 3])], tensor: TensorId) -> Purpose {
+        let own = self.purpose(tensor);
+        let Some(((_, Listed { tensors, .. }, _), rest)) = before.split_last() else { return own };
+        let there = match self.block.input_gradient == Some(tensor) {
+            true => tensors.block.output_gradient,
+            false => self.block.handed.backward.name_in(&tensors.block.handed.backward.taken, tensor),
+        };
+        if own != Purpose::Working {
+            own
+        } else {
+            there.map_or(own, |there| tensors.purpose_behind(rest, there))
+        }
+    }
+}
+
+impl Shared {
+    /// Names storages that a block has left for the next.
+    fn take(&self, left: Storages, storages: &mut Storages) {
+        self.taken.iter().zip(left).for_each(|(tensor, storage)| storages[tensor.0 as usize] = storage);
+    }
+
+    /// Storages that it leaves for the next.
+    fn leave(&self, storages: &Storages) -> Storages {
+        self.given.iter().map(|tensor| storages[tensor.0 as usize]).collect()
     }
 }
 
@@ -65,22 +99,20 @@ impl Laying {
         let (stage, chunk) = (self.stage, self.chunk);
         let mut parts = Vec::with_capacity(blocks.len());
         let mut saved = Vec::with_capacity(blocks.len());
-        let (mut ends, mut output_before) = (Ends::default(), None);
+        let (mut ends, mut output_before, mut handed) = (Ends::default(), None, Storages::new());
         for (n, &(kind, block, [owned, read, experts])) in blocks.iter().enumerate() {
             let tensors = &block.tensors;
-            let of_next = blocks.get(n + 1).map_or(Purpose::Working, |(_, next, _)| next.tensors.of_input());
-            let purpose = |tensor| match tensors.purpose(tensor) {
-                Purpose::Working if tensors.block.output == Some(tensor) => of_next,
-                purpose => purpose,
-            };
+            let purpose = |tensor| tensors.purpose_before(&blocks[n + 1..], tensor);
             let (mut uses, mut storages) = (Uses::none(&block.forward), tensors.no_storages());
             let input = tensors.block.input;
             self.start(tensors, input, output_before, &mut uses, &mut storages);
+            tensors.block.handed.forward.take(handed, &mut storages);
             if n == 0 {
                 ends.input = storages[input.0 as usize];
             }
             self.fill(tensors, &block.forward, &purpose, &mut uses, &mut storages);
             output_before = tensors.block.output.and_then(|output| storages[output.0 as usize]);
+            handed = tensors.block.handed.forward.leave(&storages);
             let forward = self.extend(Phase::Forward, &block.forward, uses);
             parts.push(Part {
                 stage,
@@ -108,7 +140,7 @@ impl Laying {
         }
         let backward = if self.split_backward { Phase::BackwardInput } else { Phase::Backward };
         self.extend(backward, received_back, Uses::none(received_back));
-        let mut gradient_before = None;
+        let (mut gradient_before, mut handed) = (None, Storages::new());
         for (n, (((_, block, _), storages), part)) in
             blocks.iter().zip(&mut saved).zip(&mut parts).enumerate().rev()
         {
@@ -120,14 +152,11 @@ impl Laying {
                     ends.gradient = storages[gradient.0 as usize];
                 }
             }
-            let next = n.checked_sub(1).map(|next| &blocks[next].1.tensors);
-            let of_next = next.map_or(Purpose::Working, Tensors::of_gradient);
-            let purpose = |tensor| match tensors.purpose(tensor) {
-                Purpose::Working if tensors.block.input_gradient == Some(tensor) => of_next,
-                purpose => purpose,
-            };
+            tensors.block.handed.backward.take(handed, storages);
+            let purpose = |tensor| tensors.purpose_behind(&blocks[..n], tensor);
             self.fill(tensors, &block.backward, &purpose, &mut uses, storages);
             gradient_before = tensors.block.input_gradient.and_then(|gradient| storages[gradient.0 as usize]);
+            handed = tensors.block.handed.backward.leave(storages);
             part.backward = self.extend(backward, &block.backward, uses);
             part.weight = part.backward.clone();
             part.middle = block

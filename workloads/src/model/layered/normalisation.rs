@@ -28,7 +28,7 @@ impl Tape<'_> {
     fn scale_and_shift(&mut self, from: Value) -> Value {
         self.parameters += 2 * from.shape.channels();
         let to = self.pass("batch norm", from, Kept::Nothing);
-        self.does(Math::Normalise);
+        self.draft.does(Math::Normalise);
         to
     }
 

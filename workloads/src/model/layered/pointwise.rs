@@ -26,7 +26,7 @@ impl Tape<'_> {
     /// A function of each element.
     fn function(&mut self, kind: &'static str, from: Value, (math, kept): (Math, Kept)) -> Value {
         let to = self.pass(kind, from, kept);
-        self.does(math);
+        self.draft.does(math);
         to
     }
 
@@ -83,7 +83,7 @@ impl Tape<'_> {
         let layer = self.layer("addition");
         let (to, bytes) = (self.value(layer, a.shape), self.on.bytes(a.shape));
         self.draft.stream(layer, COPY, (2 * bytes, bytes), &[a.tensor, b.tensor], &[(to.tensor, bytes)]);
-        self.does(Math::Add);
+        self.draft.does(Math::Add);
         self.back(to, move |reverse, gradient| {
             reverse.give(a, gradient);
             reverse.give(b, gradient);
@@ -110,7 +110,7 @@ impl Tape<'_> {
     pub(super) fn layer_scale(&mut self, from: Value) -> Value {
         let layer = self.layer("layer scale");
         let to = self.copied(layer, &[from.tensor], from.shape);
-        self.does(Math::Multiply);
+        self.draft.does(Math::Multiply);
         let (bytes, channels) = (self.on.bytes(from.shape), from.shape.channels());
         self.parameters += channels;
         self.back(to, move |reverse, gradient| {
@@ -132,7 +132,7 @@ impl Tape<'_> {
             &[from.tensor, gate.tensor],
             &[(to.tensor, bytes)],
         );
-        self.does(Math::Multiply);
+        self.draft.does(Math::Multiply);
         self.back(to, move |reverse, gradient| {
             reverse.pass_gradient(layer, from, gradient, Some(gate.tensor));
             // A product of the size of the input, then its sum over places.
@@ -151,7 +151,7 @@ impl Tape<'_> {
         let layer = self.layer("product");
         let (to, bytes) = (self.value(layer, a.shape), self.on.bytes(a.shape));
         self.draft.stream(layer, COPY, (2 * bytes, bytes), &[a.tensor, b.tensor], &[(to.tensor, bytes)]);
-        self.does(Math::Multiply);
+        self.draft.does(Math::Multiply);
         self.back(to, move |reverse, gradient| {
             for (of, other, what) in [(a, b, "first gradient"), (b, a, "second gradient")] {
                 let result = name(layer, what);

@@ -41,13 +41,14 @@ impl Tape<'_> {
         let writes = if keeps_places { &writes[..] } else { &writes[..1] };
         let traffic = (read, written + of_places);
         self.draft.stream(layer, StreamClass::Elementwise, traffic, &[from.tensor], writes);
-        self.does(Math::Window);
+        self.draft.does(Math::Window);
         self.back(to, move |reverse, gradient| {
             let result = name(layer, "input gradient");
             let reads = [gradient, from.tensor, if keeps_places { places } else { to.tensor }];
             let reads = if largest { &reads[..] } else { &reads[..2] };
             let traffic = (written + compared, read);
             reverse.draft.stream(result, StreamClass::Elementwise, traffic, reads, &[(result, read)]);
+            reverse.draft.does(Math::Window);
             reverse.give(from, result);
         });
         Ok(to)

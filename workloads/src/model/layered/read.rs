@@ -133,7 +133,7 @@ impl Tape<'_> {
             Layer::StochasticDepth => Ok(from),
             Layer::Scale => {
                 let scaled = self.pass("scale", from, Kept::Nothing);
-                self.does(Math::Scale);
+                self.draft.does(Math::Scale);
                 Ok(scaled)
             }
             Layer::LayerScale => Ok(self.layer_scale(from)),

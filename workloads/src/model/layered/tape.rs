@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::graph::Phase;
-use crate::graph::operator::{Dtype, Math, StreamClass};
+use crate::graph::operator::{Dtype, StreamClass};
 use crate::model::draft::{BlockDraft, Draft};
 
 use super::execution::LayeredExecution;
@@ -112,13 +112,6 @@ impl<'a> Tape<'a> {
         let (to, bytes) = (self.value(layer, shape), self.on.bytes(shape));
         self.draft.stream(layer, StreamClass::Elementwise, (bytes, bytes), from, &[(to.tensor, bytes)]);
         to
-    }
-
-    /// Says what the operator that was written last does to each element.
-    pub(super) fn does(&mut self, math: Math) {
-        if let Some(last) = self.draft.operators.last_mut() {
-            last.math = Some(math);
-        }
     }
 
     /// A value in the tensor of another: a view of it, or it was changed in place.

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::graph::cut::Cut;
 
-use super::groups::List;
 use super::measured::{MeasuredKernel, name_of};
-use super::policy::Rules;
 use super::{Cost, Diagnostic, Fusing, MEASURED};
 
 /// A kernel that a search may choose.
@@ -38,8 +36,9 @@ impl Fusing {
         let (rules, cost, gap) = (self.settings.rules(), Cost::fastest(prices), prices.0.gap());
         let mut all: Vec<Candidate> = Vec::new();
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
-        each_list(model, &rules, |list| {
-            for priced in self.priced(list, &rules, &cost).groups {
+        self.each_list(model, |list, is_asked| {
+            let groups = self.priced(list, &rules, &cost).groups;
+            for priced in groups.into_iter().filter(|priced| is_asked(&priced.members)) {
                 let merged = list.merged(&priced.members, rules.precision);
                 if prices.0.seconds(&merged.work).is_none() {
                     continue;
@@ -73,7 +72,7 @@ impl Fusing {
         }
         let (rules, mut fits) = (self.settings.rules(), false);
         let known = |kernel: &str| kernels.iter().any(|MeasuredKernel { kernel: known, .. }| known == kernel);
-        each_list(model, &rules, |list| {
+        self.each_list(model, |list, _| {
             fits = fits
                 || (0..list.operators.len()).any(|first| {
                     let groups = list.groups_from(first, &rules.permitted);
@@ -83,13 +82,5 @@ impl Fusing {
         let message = "no kernel of the file is one of this model";
         let remedy = "`foretrain show FILE --kernels` lists those that are: time these";
         (!fits).then(|| Diagnostic::new(MEASURED, message, remedy).with("model", ""))
-    }
-}
-
-/// Each pass of each block, as groups of it are found.
-fn each_list(model: &Cut, rules: &Rules, mut visit: impl FnMut(&List<'_>)) {
-    for block in &model.blocks {
-        let block = rules.folded(block);
-        [List::forward(&block), List::backward(&block)].iter().for_each(&mut visit);
     }
 }

@@ -75,16 +75,15 @@ impl Fusing {
     pub fn explained(&self, model: &Cut) -> Explanation {
         let rules = self.settings.rules();
         let mut all = Explanation::default();
-        for (number, block) in model.blocks.iter().enumerate() {
-            let pieces = model.positions.iter().flatten();
+        let (blocks, positions) = self.grouped(model);
+        for (number, grouped) in blocks.iter().enumerate() {
+            let pieces = positions.iter().flatten();
             let occurrences = pieces.filter(|piece| piece.block == number).count();
-            let block = rules.folded(block);
-            for list in [List::forward(&block), List::backward(&block)] {
-                let Chosen { groups, considered, pruned } = self.chosen(&list, &rules);
+            for (list, Chosen { groups, considered, pruned, .. }) in grouped.passes() {
                 all.considered += considered;
                 all.pruned += pruned;
                 let told = groups.iter().map(|group| {
-                    let told = self.told(&list, (group, &groups), &rules);
+                    let told = self.told(&list, (group, groups), &rules);
                     Group { block: number, occurrences, ..told }
                 });
                 all.groups.extend(told.filter(Group::is_told));

@@ -74,12 +74,14 @@ impl<'a> List<'a> {
     /// The forward pass of a block.
     pub(super) fn forward(block: &'a Block) -> Self {
         let read = |tensor| block.backward.iter().any(|op| op.reads.contains(&tensor));
-        Self::new(&block.forward, &block.tensors, |id| block.output == Some(id) || read(id))
+        let left = |id| block.output == Some(id) || block.handed.forward.given.contains(&id);
+        Self::new(&block.forward, &block.tensors, |id| left(id) || read(id))
     }
 
     /// Its backward pass.
     pub(super) fn backward(block: &'a Block) -> Self {
-        Self::new(&block.backward, &block.tensors, |id| block.input_gradient == Some(id))
+        let left = |id| block.input_gradient == Some(id) || block.handed.backward.given.contains(&id);
+        Self::new(&block.backward, &block.tensors, left)
     }
 
     fn new(operators: &'a [Operator], tensors: &'a [Tensor], outlives: impl Fn(TensorId) -> bool) -> Self {
@@ -95,10 +97,12 @@ impl<'a> List<'a> {
         }
     }
 
-    /// True if a tensor is read by others than a group.
+    /// True if a tensor is read behind a group: whoever reads it before does not see what the group
+    /// does to it.
     pub(super) fn is_needed(&self, tensor: TensorId, group: &[usize]) -> bool {
-        let others = self.operators.iter().enumerate().filter(|(n, _)| !group.contains(n));
-        self.outlives[tensor.0 as usize] || others.map(|(_, op)| op).any(|op| op.reads.contains(&tensor))
+        let behind = group.last().map_or(0, |last| last + 1);
+        let read = self.operators[behind..].iter().any(|op| op.reads.contains(&tensor));
+        read || self.outlives[tensor.0 as usize]
     }
 
     /// Legal groups that begin with an operator, itself the first of them.
@@ -467,7 +471,7 @@ impl Operator {
     }
 
     /// True if nothing is executed across it: the host waits, or ranks meet.
-    fn stops(&self) -> bool {
+    pub(super) fn stops(&self) -> bool {
         self.awaited || matches!(self.work, Work::Collective(_) | Work::Opaque { .. })
     }
 

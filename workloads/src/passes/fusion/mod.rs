@@ -4,9 +4,11 @@
 //! group is and one price.
 //!
 //! ```text
-//!   block ── folding ── List (operators, who must stay behind whom)
-//!                         │ groups_from: all that are legal and permitted
-//!                       Priced ── cover: each operator in one group, at the least cost ── merged: one operator a group
+//!   blocks ── folding ── seams: what each executes of the one behind it ── merged: one operator a group
+//!                          │
+//!                        List (operators, who must stay behind whom)
+//!                          │ groups_from: all that are legal and permitted
+//!                        Priced ── cover: each operator in one group, at the least cost
 //! ```
 //!
 //! No policy knows a gain. Fewer bytes, fewer kernels and an epilogue's instructions follow from
@@ -24,6 +26,7 @@ mod price;
 #[cfg(test)]
 mod properties;
 mod runs;
+mod seams;
 
 use std::sync::Arc;
 
@@ -45,6 +48,7 @@ use cover::Priced;
 use groups::{List, Permitted};
 use policy::{Aim, Rules};
 use price::Cost;
+use seams::Grouped;
 
 pub use candidates::Candidate;
 pub use explain::{Explanation, Group, GroupTimes, Refused};
@@ -114,9 +118,14 @@ impl Fusion {
         self.rules().aim == Aim::Fastest
     }
 
+    /// True if groups are looked for across the boundaries of blocks.
+    pub(crate) fn crosses_blocks(&self) -> bool {
+        self.rules().searches()
+    }
+
     /// True if a model may have too many groups for it, or none of its measured kernels.
     pub(crate) fn may_be_refused(&self) -> bool {
-        self.rules().counts() || !self.kernels.is_empty()
+        self.rules().searches() || !self.kernels.is_empty()
     }
 
     /// True if it has members behind products, of which limits of an SM decide what they cost.
@@ -140,7 +149,7 @@ impl Fusion {
 
 impl Rules {
     /// True if all groups are looked at.
-    const fn counts(&self) -> bool {
+    const fn searches(&self) -> bool {
         matches!(self.aim, Aim::Fewest | Aim::Fastest)
     }
 
@@ -165,7 +174,12 @@ impl Pass for Fusing {
     }
 
     fn rewrite(&self, model: &mut Cut) {
-        model.rewrite(|_| (), |block, ()| self.fused(block));
+        let (grouped, positions) = self.grouped(model);
+        let mut made = Cut { gathered: model.gathered, ..Cut::default() };
+        let blocks: Vec<usize> = grouped.iter().map(|grouped| made.block(self.merged(grouped))).collect();
+        made.positions = positions;
+        made.positions.iter_mut().flatten().for_each(|piece| piece.block = blocks[piece.block]);
+        *model = made;
     }
 }
 
@@ -175,19 +189,18 @@ pub fn fused(block: &Block) -> Block {
 }
 
 impl Fusing {
-    /// A block with its groups merged.
+    /// A block that is a model of its own, with its groups merged.
     pub fn fused(&self, block: &Block) -> Block {
         let rules = self.settings.rules();
-        let folded = rules.folded(block);
-        let operators = |list: &List<'_>| self.merged(list, &rules);
-        let (forward, backward) = (operators(&List::forward(&folded)), operators(&List::backward(&folded)));
-        Block { forward, backward, ..folded }
+        let block = rules.folded(block);
+        let groups = [List::forward(&block), List::backward(&block)].map(|list| self.chosen(&list, &rules));
+        self.merged(&Grouped { block, groups })
     }
 
     /// The refusal of a model with too many groups to search.
     pub fn beyond(&self, model: &Cut) -> Option<Diagnostic> {
         let rules = self.settings.rules();
-        if !rules.counts() {
+        if !rules.searches() {
             return None;
         }
         let at_most = |block: &Block| -> u64 {
@@ -219,32 +232,37 @@ impl Fusing {
         None
     }
 
-    fn merged(&self, list: &List<'_>, rules: &Rules) -> Vec<Operator> {
-        let mut chosen = self.chosen(list, rules).groups;
-        chosen.sort_by_key(|group| group.last().copied());
-        chosen.iter().map(|group| list.merged(group, rules.precision)).collect()
+    /// A block with its groups merged, each where its last member stands.
+    fn merged(&self, grouped: &Grouped) -> Block {
+        let precision = self.settings.rules().precision;
+        let operators = |(list, chosen): (List<'_>, &Chosen)| -> Vec<Operator> {
+            let mut groups: Vec<&Vec<usize>> = chosen.groups.iter().collect();
+            groups.sort_by_key(|group| group.last().copied());
+            groups.into_iter().map(|group| list.merged(group, precision)).collect()
+        };
+        let [forward, backward] = grouped.passes().map(operators);
+        Block { forward, backward, ..grouped.block.clone() }
     }
 
     /// The groups of a list.
     fn chosen(&self, list: &List<'_>, rules: &Rules) -> Chosen {
         let count = list.operators.len();
-        let alone = || (0..count).map(|n| vec![n]).collect();
-        match rules.aim {
-            Aim::Nothing => Chosen { groups: alone(), considered: 0, pruned: 0 },
-            Aim::Runs => Chosen { groups: runs::runs(list.operators), considered: 0, pruned: 0 },
-            Aim::Fewest => self.covered(list, rules, &Cost::fewest()),
-            Aim::Fastest => match &self.prices {
-                Some(prices) => self.covered(list, rules, &Cost::fastest(prices)),
-                None => Chosen { groups: alone(), considered: 0, pruned: 0 },
-            },
+        let ruled = |groups| Chosen { groups, cost: [0.0; 2], considered: 0, pruned: 0 };
+        match (rules.aim, &self.prices) {
+            (Aim::Nothing, _) | (Aim::Fastest, None) => ruled((0..count).map(|n| vec![n]).collect()),
+            (Aim::Runs, _) => ruled(runs::runs(list.operators)),
+            (Aim::Fewest, _) => self.covered(list, rules, &Cost::fewest()),
+            (Aim::Fastest, Some(prices)) => self.covered(list, rules, &Cost::fastest(prices)),
         }
     }
 
     fn covered(&self, list: &List<'_>, rules: &Rules, cost: &Cost<'_>) -> Chosen {
         let Space { groups, considered, pruned } = self.priced(list, rules, cost);
         let chosen = cover::cheapest(list.operators.len(), &groups);
-        let groups = chosen.into_iter().map(|n| groups[n].members.clone()).collect();
-        Chosen { groups, considered, pruned }
+        let add = |sum: [f64; 2], &n: &usize| [0, 1].map(|place| sum[place] + groups[n].cost[place]);
+        let cost = chosen.iter().fold([0.0; 2], add);
+        let groups = chosen.iter().map(|&n| groups[n].members.clone()).collect();
+        Chosen { groups, cost, considered, pruned }
     }
 
     /// Groups of a list with their costs.
@@ -281,8 +299,11 @@ struct Space {
 }
 
 /// Groups that were chosen of a list.
+#[derive(Clone)]
 struct Chosen {
     groups: Vec<Vec<usize>>,
+    /// What they cost together, where costs decide.
+    cost: [f64; 2],
     /// Groups of several operators that were looked at.
     considered: u64,
     /// Groups among these that their bound or the limits of an SM ruled out.

@@ -7,6 +7,8 @@ use proptest::prelude::*;
 
 use crate::graph::Phase;
 use crate::graph::block::Block;
+use crate::graph::cut::{Cut, PartKind, Piece};
+use crate::graph::handed::Handed;
 use crate::graph::math::Member;
 use crate::graph::operator::{
     Dtype, Gemm, Label, Layout, Math, Operator, Stream, StreamClass, Tensor, TensorId, Work,
@@ -16,7 +18,7 @@ use super::cover::cheapest;
 use super::groups::{List, Permitted};
 use super::policy::Policy;
 use super::price::Cost;
-use super::{Fusion, KernelTimes, Priced, Prices};
+use super::{Fusion, KernelTimes, Pass, Priced, Prices};
 
 /// A time that no rule would guess: by bytes, and by what the kernel happens to be.
 #[derive(Debug)]
@@ -112,7 +114,8 @@ fn block(list: &[(Drawn, usize, usize)]) -> Block {
         }
         forward.push(op);
     }
-    let output = forward.iter().rev().find_map(|op| op.writes.first().copied());
+    // Where everything was in place, it is the input.
+    let output = forward.iter().rev().find_map(|op| op.writes.first().copied()).or(Some(TensorId(0)));
     Block {
         tensors,
         input: TensorId(0),
@@ -122,7 +125,22 @@ fn block(list: &[(Drawn, usize, usize)]) -> Block {
         forward,
         backward: Vec::new(),
         middle: None,
+        handed: Handed::default(),
     }
+}
+
+/// Blocks one after the other.
+fn model(lists: &[Vec<(Drawn, usize, usize)>]) -> Cut {
+    let mut model = Cut::default();
+    let piece = |block| Piece { kind: PartKind::Layer, block, layer: None, owned: 0, read: 0, experts: 0 };
+    let pieces = lists.iter().map(|list| piece(model.block(block(list)))).collect();
+    model.positions = vec![pieces];
+    model
+}
+
+/// Its blocks in the order of the forward pass.
+fn in_order(model: &Cut) -> impl Iterator<Item = &Block> {
+    model.positions.iter().flatten().map(|piece| &model.blocks[piece.block])
 }
 
 fn lists(most: usize) -> impl Strategy<Value = Vec<(Drawn, usize, usize)>> {
@@ -215,24 +233,65 @@ proptest! {
     /// Whatever the policy: every tensor is there before it is read, the same results are left,
     /// work is kept, and no kernel moves more bytes than its members did.
     #[test]
-    fn groups_do_what_their_members_did(list in lists(24)) {
-        let block = block(&list);
+    fn groups_do_what_their_members_did(lists in prop::collection::vec(lists(12), 1..4)) {
+        let model = model(&lists);
         for policy in [Policy::None, Policy::Passes, Policy::Epilogues, Policy::Inductor, Policy::Xla, Policy::Searched] {
             let fusion = Fusion { policy, ..Fusion::default() };
-            let fused = fusion.pass(Some(Prices(Arc::new(Odd)))).fused(&block);
-            let mut there = BTreeSet::from([block.input]);
-            for op in &fused.forward {
-                prop_assert!(op.reads.iter().all(|tensor| there.contains(tensor)), "{policy}: {op:?}");
-                there.extend(&op.writes);
+            let mut fused = model.clone();
+            fusion.pass(Some(Prices(Arc::new(Odd)))).rewrite(&mut fused);
+            let mut left = Vec::new();
+            for block in in_order(&fused) {
+                let given: Vec<bool> = std::mem::take(&mut left);
+                let taken = block.handed.forward.taken.iter().zip(given).filter(|(_, there)| *there);
+                let mut there: BTreeSet<TensorId> = taken.map(|(tensor, _)| *tensor).collect();
+                there.insert(block.input);
+                for op in &block.forward {
+                    prop_assert!(op.reads.iter().all(|tensor| there.contains(tensor)), "{policy}: {op:?}");
+                    there.extend(&op.writes);
+                }
+                prop_assert!(block.output.is_none_or(|output| there.contains(&output)));
+                left.extend(block.handed.forward.given.iter().map(|tensor| there.contains(tensor)));
             }
-            prop_assert!(block.output.is_none_or(|output| there.contains(&output)));
-            let sum = |of: fn(&Operator) -> f64, list: &[Operator]| list.iter().map(of).sum::<f64>();
+            let sum = |of: fn(&Operator) -> f64, model: &Cut| -> f64 {
+                in_order(model).flat_map(|block| &block.forward).map(of).sum()
+            };
             let flops: fn(&Operator) -> f64 = |op| op.work.flops();
             let bytes: fn(&Operator) -> f64 = |op| op.work.bytes() as f64;
             let members: fn(&Operator) -> f64 = |op| f64::from(op.members);
-            prop_assert_eq!(sum(flops, &fused.forward), sum(flops, &block.forward));
-            prop_assert_eq!(sum(members, &fused.forward), sum(members, &block.forward));
-            prop_assert!(sum(bytes, &fused.forward) <= sum(bytes, &block.forward));
+            prop_assert_eq!(sum(flops, &fused), sum(flops, &model));
+            prop_assert_eq!(sum(members, &fused), sum(members, &model));
+            prop_assert!(sum(bytes, &fused) <= sum(bytes, &model));
         }
+    }
+
+    /// Of all ways to hand operators from block to block the cheapest is found.
+    #[test]
+    fn blocks_hand_over_what_is_cheapest(lists in prop::collection::vec(lists(7), 2..4)) {
+        let model = model(&lists);
+        let prices = Prices(Arc::new(Odd));
+        let pass = Fusion::default().pass(Some(prices.clone()));
+        let mut fused = model.clone();
+        pass.rewrite(&mut fused);
+        let cost = |blocks: &[Block]| -> f64 {
+            let operators = blocks.iter().flat_map(|block| &block.forward);
+            operators.map(|op| Odd.seconds(&op.work).unwrap()).sum()
+        };
+        let found = cost(&in_order(&fused).cloned().collect::<Vec<_>>());
+        let blocks: Vec<Block> = in_order(&model).cloned().collect();
+        let mut least = f64::INFINITY;
+        // Operators that the second and the third block hand over.
+        for first in 0..blocks[1].forward.len() {
+            for second in 0..blocks.get(2).map_or(1, |block| block.forward.len()) {
+                let mut blocks = blocks.clone();
+                for (at, count) in [(0, first), (1, second)] {
+                    if let [own, next, ..] = &mut blocks[at..] {
+                        own.take_forward(next, count);
+                    }
+                }
+                let fused: Vec<Block> = blocks.iter().map(|block| pass.fused(block)).collect();
+                least = least.min(cost(&fused));
+            }
+        }
+        prop_assert!(found <= least + 1e-9, "{found} {least}");
     }
 }

@@ -177,7 +177,7 @@ fn a_step_ends_as_if_the_host_waited_for_each_mask() {
         let backward = blocks.rev().map(|block| (&block.backward, block, block.output_gradient));
         type Pass<'a> = (&'a Vec<Operator>, &'a Block, Option<TensorId>);
         let list = |(pass, block, before): Pass<'_>| -> Vec<(Operator, Vec<Reuse>)> {
-            pass.iter().cloned().zip(reused(pass, &block.tensors, before)).collect()
+            pass.iter().cloned().zip(reused(pass, &block.tensors, before.as_slice())).collect()
         };
         let (mut issued, mut ended, mut count) = (Time::ZERO, Time::ZERO, 0);
         for (op, reused) in forward.chain(backward).flat_map(list) {

@@ -83,7 +83,7 @@ fn a_single_gpu_takes_the_sum_of_its_operators() {
         let cost = |(op, reused): (&Operator, Vec<Reuse>)| {
             kernel(&kernels, &op.work, &reused).unwrap().expect("one rank has no peers")
         };
-        let reused = reused(operators, tensors, before);
+        let reused = reused(operators, tensors, before.as_slice());
         operators.iter().zip(reused).map(|op| gap + cost(op).alone().0).sum()
     };
     for recompute in [Mode::None, Mode::Selective, Mode::Full] {

@@ -45,7 +45,7 @@ fn a_visit_ends_as_if_each_operator_waited_for_its_own_launch() {
             model.update(&model.parameters(layers, true, true), &DataParallel::new(1, Sharding::None));
         let pass = |operators: &[Operator], tensors: &[Tensor], before: Option<TensorId>, count: u32| {
             let list: Vec<(Operator, Vec<Reuse>)> =
-                operators.iter().cloned().zip(reused(operators, tensors, before)).collect();
+                operators.iter().cloned().zip(reused(operators, tensors, before.as_slice())).collect();
             vec![list; count as usize].concat()
         };
         let blocks = [(&embedding, 1), (&layer, layers), (&head, 1)];

@@ -1,6 +1,7 @@
 //! Groups of a transformer's operators, to the byte: what hand-written kernels move, as groups that
 //! a policy finds.
 
+use workloads::graph::cut::Cut;
 use workloads::model::transformer::{
     AttentionKernel, Block, CrossEntropy, Dtype, Execution, Fusion as Written, Operator, SoftmaxFusion,
     Transformer,
@@ -8,7 +9,7 @@ use workloads::model::transformer::{
 use workloads::passes::fusion::{Fusion, Policy};
 
 use super::{preset, ranks, shard};
-use crate::fusion::by_number;
+use crate::fusion::{across, by_number, model};
 
 const TOKENS: u64 = 4 * 1_024;
 const HIDDEN: u64 = 1_280;
@@ -102,6 +103,25 @@ fn an_addition_and_its_norm_read_the_sum_once() {
     assert_eq!(group.work.bytes(), 8 * n + 8 * TOKENS);
 }
 
+/// The sum that ends a layer and the norm that begins the next, or the head: 10n bytes and 8 for a
+/// row as two kernels, 8n as one. With embeddings, whose sum is normalised like those of layers,
+/// that is a kernel less for each layer and the head, unless ranks gather parameters layer by layer.
+#[test]
+fn a_norm_joins_the_sum_of_the_layer_before() {
+    let shard = shard(&preset("gpt2-large"), &execution(AttentionKernel::Flash));
+    let blocks = [vec![shard.embedding()], vec![shard.layer(); 36], vec![shard.head()]].concat();
+    let alone: Vec<Block> = blocks.iter().map(|block| by(Policy::Inductor, block)).collect();
+    let forward = |blocks: &[Block]| -> Vec<Operator> {
+        blocks.iter().flat_map(|block| block.forward.clone()).collect()
+    };
+    let (apart, together) = (forward(&alone), forward(&across(&model(&blocks), Policy::Inductor)));
+    assert_eq!(apart.len() - together.len(), 37);
+    let bytes = |list: &[Operator]| list.iter().map(|op| op.work.bytes()).sum::<u64>();
+    assert_eq!(bytes(&apart) - bytes(&together), 37 * 2 * TOKENS * HIDDEN);
+    let gathered = Cut { gathered: true, ..model(&blocks) };
+    assert_eq!(forward(&across(&gathered, Policy::Inductor)), apart);
+}
+
 /// Bias and GeLU: 8n bytes as two kernels, 4n as one, and none of their own behind the product.
 #[test]
 fn bias_and_gelu_are_a_group_of_four_bytes() {
@@ -126,4 +146,39 @@ fn a_cast_and_a_log_softmax_are_a_group_of_six_bytes() {
     let fused = by(Policy::Inductor, &head);
     let group = kernel(&fused.forward, "cast logits to log-softmax");
     assert_eq!((group.members, group.work.bytes()), (2, 6 * logits));
+}
+
+/// Gradients, bytes to the digit: GeLU 6n, dropout 5n, a norm 6n with 4n for
+/// its weights, a bias 2n, gradients that meet 6n. As groups, the norm's with the sum behind it and
+/// the dropout behind that read two gradients, the norm's input and a mask, and write two: 11n
+/// instead of 17n; those of scale, mask, softmax and dropout 7 bytes a score instead of 25.
+#[test]
+fn gradients_are_groups_of_as_many_bytes() {
+    let n = TOKENS * HIDDEN;
+    // Two numbers a row.
+    let statistics = 8 * TOKENS;
+    let plain = layer(AttentionKernel::Materialised, true);
+    let bytes = |name: &str| kernel(&plain.backward, name).work.bytes();
+    assert_eq!(bytes("mlp gelu gradient"), 6 * 4 * n);
+    assert_eq!(bytes("mlp up bias gradient"), 2 * 4 * n);
+    assert_eq!(bytes("mlp dropout gradient"), 5 * n);
+    assert_eq!(bytes("mlp bias gradient"), 2 * n);
+    let [norm, sum, dropout] = ["mlp norm input gradient", "residual gradient", "attention dropout gradient"];
+    assert_eq!(bytes("mlp norm weight gradient"), 4 * n + statistics);
+    assert_eq!([norm, sum, dropout].map(bytes), [6 * n + statistics, 6 * n, 5 * n]);
+    let scores = 4 * 20 * 1_024 * 1_024;
+    let passes = [
+        "softmax dropout gradient",
+        "softmax output times gradient",
+        "softmax gradient",
+        "mask gradient",
+        "scale gradient",
+    ];
+    assert_eq!(passes.map(bytes), [5, 6, 6, 4, 4].map(|each| each * scores));
+
+    let fused = by(Policy::Inductor, &plain);
+    let of_norm = kernel(&fused.backward, "mlp norm input gradient to attention dropout gradient");
+    assert_eq!((of_norm.members, of_norm.work.bytes()), (3, 11 * n + statistics));
+    let of_scores = kernel(&fused.backward, "softmax dropout gradient to scale gradient");
+    assert_eq!((of_scores.members, of_scores.work.bytes()), (5, 7 * scores));
 }
