@@ -5,7 +5,7 @@ use workloads::model::layered::LayeredModel;
 use super::{execution, preset};
 
 /// Parameters to the digit, of images as torchvision tells them, of wav2vec 2.0 with the head of its CTC form and without
-/// the vector for masked places, of T5 as Hugging Face has them. Thousand millions of multiplications (and as many
+/// the vector for masked places, of DETR as its repository prints them with what it freezes, of T5 as Hugging Face has them. Thousand millions of multiplications (and as many
 /// additions) of one sample as torchvision tells them at the resolutions here; those of attention count.
 #[test]
 fn published_models_have_their_parameters_and_multiplications() {
@@ -34,6 +34,7 @@ fn published_models_have_their_parameters_and_multiplications() {
         ("vit-h-14", 632_045_800, Some(167.29)),
         ("wav2vec2-base", 94_395_552, None),
         ("wav2vec2-large", 315_470_496, None),
+        ("detr-r50", 41_524_768 + 53_120, None),
         ("t5-small", 60_506_624, None),
         ("t5-base", 222_903_552, None),
         ("t5-large", 737_668_096, None),
