@@ -12,6 +12,9 @@
 //! the edges used, a node is missed with a chance of `m (1 - u)^(r d)`, where `m` is such that
 //! nodes of all degrees together are missed as their edges out say; of its edges in, `r` lead back
 //! to where it was reached from.
+//!
+//! Relations are independent of each other. Of one that holds the reverses of another's edges up to
+//! a tenth more edges are drawn than is said here, as degrees of nodes agree then.
 
 use crate::graph::{Graph, Relation};
 

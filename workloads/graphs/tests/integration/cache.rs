@@ -19,8 +19,8 @@ fn epoch(edges: &Edges, training: &mut [u32], batch: Batch<'_>, dice: &mut ChaCh
     let mut reads = vec![0; edges.graph().nodes() as usize];
     training.shuffle(dice);
     for seeds in training.chunks(batch.seeds as usize) {
-        let drawn = edges.sample(seeds, batch.fan_out, dice);
-        drawn.rows.iter().for_each(|&row| reads[row as usize] += 1);
+        let drawn = edges.sample((0, seeds), batch.fan_out, dice);
+        drawn.rows[0].iter().for_each(|&row| reads[row as usize] += 1);
     }
     reads
 }
@@ -44,7 +44,7 @@ fn as_counted() {
     stubs.shuffle(&mut dice);
     let pairs: Vec<(u32, u32)> = stubs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let edges = Edges::new(20_000, &[], &pairs);
-    let mut training = edges.connected();
+    let mut training = edges.connected(0);
     training.shuffle(&mut dice);
     training.truncate(2_000);
     let batch = Batch { seeds: 100, seed_type: 0, fan_out: &[5, 4] };

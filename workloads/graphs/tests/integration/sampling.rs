@@ -41,6 +41,47 @@ fn random(degrees: &[(u32, u32)], reverses: Reverses, random: &mut ChaCha8Rng) -
     }
 }
 
+/// A degree with a long tail.
+fn pareto(tail: f64, dice: &mut ChaCha8Rng) -> u32 {
+    (dice.random::<f64>().powf(-1.0 / tail).mul_add(2.0, -2.0)).min(300.0) as u32
+}
+
+/// Hops of mini-batches of so many seeds among nodes of a type.
+fn drawn(
+    edges: &Edges,
+    (seed_type, nodes): (usize, &mut [u32]),
+    seeds: usize,
+    fan_out: &[u64],
+    dice: &mut ChaCha8Rng,
+) -> Vec<Vec<DrawnHop>> {
+    let mut draw = |_| {
+        nodes.shuffle(dice);
+        edges.sample((seed_type, &nodes[..seeds]), fan_out, dice).hops
+    };
+    (0..40).map(&mut draw).collect()
+}
+
+/// What of expected hops is more than three standard errors from the mean of those that were drawn.
+fn within_three_sigma(found: &[Hop], draws: &[Vec<DrawnHop>]) -> Result<(), String> {
+    for (hop, found) in found.iter().enumerate() {
+        for (name, of, found) in [
+            ("sources", (|drawn: &DrawnHop| drawn.sources) as fn(&DrawnHop) -> u64, found.rows()),
+            ("edges", |drawn| drawn.edges, found.sampled()),
+            ("destinations", |drawn| drawn.destinations, found.destinations.iter().sum()),
+            ("candidates", |drawn| drawn.candidates, candidates(found)),
+        ] {
+            let drawn: Vec<f64> = draws.iter().map(|hops| of(&hops[hop]) as f64).collect();
+            let mean = drawn.iter().sum::<f64>() / drawn.len() as f64;
+            let squares = drawn.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
+            let deviation = (squares / (drawn.len() - 1) as f64).sqrt();
+            if (found - mean).abs() > 3.0 * deviation.max(1.0) {
+                return Err(format!("{name} of hop {hop}: {found} for {mean} +- {deviation}"));
+            }
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
@@ -51,35 +92,46 @@ proptest! {
         fan_out in prop::collection::vec(1_u64..12, 1..4), share in 20_usize..200,
         reverses in prop::sample::select(vec![Reverses::None, Reverses::Half, Reverses::All]),
     ) {
-        const DRAWS: usize = 40;
         let mut dice = ChaCha8Rng::seed_from_u64(seed);
-        let pareto = |dice: &mut ChaCha8Rng| {
-            (dice.random::<f64>().powf(-1.0 / tail).mul_add(2.0, -2.0)).min(300.0) as u32
-        };
-        let degrees: Vec<(u32, u32)> = (0..6000).map(|_| (pareto(&mut dice), pareto(&mut dice))).collect();
+        let degrees: Vec<(u32, u32)> =
+            (0..6000).map(|_| (pareto(tail, &mut dice), pareto(tail, &mut dice))).collect();
         let edges = random(&degrees, reverses, &mut dice);
-        let (graph, mut nodes) = (edges.graph(), edges.connected());
+        let (graph, mut nodes) = (edges.graph(), edges.connected(0));
         let seeds = nodes.len() / share;
         let batch = Batch { seeds: seeds as u64, seed_type: 0, fan_out: &fan_out };
         let found = expected(&graph, batch);
-        let draws: Vec<Vec<DrawnHop>> = (0..DRAWS).map(|_| {
-            nodes.shuffle(&mut dice);
-            edges.sample(&nodes[..seeds], &fan_out, &mut dice).hops
-        }).collect();
-        for (hop, found) in found.iter().enumerate() {
-            for (name, of, found) in [
-                ("sources", (|drawn: &DrawnHop| drawn.sources) as fn(&DrawnHop) -> u64, found.rows()),
-                ("edges", |drawn| drawn.edges, found.sampled()),
-                ("destinations", |drawn| drawn.destinations, found.destinations[0]),
-                ("candidates", |drawn| drawn.candidates, candidates(found)),
-            ] {
-                let drawn: Vec<f64> = draws.iter().map(|hops| of(&hops[hop]) as f64).collect();
-                let mean = drawn.iter().sum::<f64>() / DRAWS as f64;
-                let variance = drawn.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (DRAWS - 1) as f64;
-                prop_assert!((found - mean).abs() <= 3.0 * variance.sqrt().max(1.0),
-                    "{name} of hop {hop}: {found} for {mean} +- {}, {batch:?} {reverses:?}", variance.sqrt());
-            }
-        }
+        let draws = drawn(&edges, (0, &mut nodes), seeds, &fan_out, &mut dice);
+        within_three_sigma(&found, &draws).map_err(|problem| {
+            TestCaseError::fail(format!("{problem}, {batch:?} {reverses:?}"))
+        })?;
+    }
+
+    /// The same of graphs with three types of nodes and five of edges.
+    #[test]
+    fn as_drawn_of_types(
+        seed in 0_u64..1000, tail in 1.3_f64..3.0, seed_type in 0_usize..3,
+        fan_out in prop::collection::vec(1_u64..12, 1..4), share in 20_usize..200,
+    ) {
+        let mut dice = ChaCha8Rng::seed_from_u64(seed);
+        let nodes = [6000, 3000, 1500];
+        let ends = [(0, 0), (0, 1), (1, 0), (2, 1), (1, 2)];
+        let relations = ends.map(|(source, destination): (usize, usize)| {
+            let mut stubs = |nodes: u32| -> Vec<u32> {
+                let of_node = |node| vec![node; pareto(tail, &mut dice) as usize];
+                (0..nodes).flat_map(of_node).collect()
+            };
+            let (mut out, into) = (stubs(nodes[source]), stubs(nodes[destination]));
+            out.shuffle(&mut dice);
+            (source, destination, out.into_iter().cycle().zip(into).collect())
+        });
+        let edges = Edges::of_types(&nodes, &relations);
+        let mut of_type = edges.connected(seed_type);
+        let seeds = of_type.len() / share;
+        let batch = Batch { seeds: seeds as u64, seed_type, fan_out: &fan_out };
+        let found = expected(&edges.graph(), batch);
+        let draws = drawn(&edges, (seed_type, &mut of_type), seeds, &fan_out, &mut dice);
+        within_three_sigma(&found, &draws)
+            .map_err(|problem| TestCaseError::fail(format!("{problem}, {batch:?}")))?;
     }
 
     #[test]
