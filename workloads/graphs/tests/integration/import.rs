@@ -125,8 +125,14 @@ fn faults_have_a_place_and_a_remedy() {
     }
 }
 
+/// Cases, more of them by `FORETRAIN_FUZZ=10000000`.
+fn cases() -> u32 {
+    let asked = std::env::var("FORETRAIN_FUZZ").ok().and_then(|cases| cases.parse().ok());
+    asked.unwrap_or(512)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// No bytes make it panic, and what it reads is a graph.
     #[test]

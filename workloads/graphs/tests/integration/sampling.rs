@@ -83,7 +83,7 @@ fn within_three_sigma(found: &[Hop], draws: &[Vec<DrawnHop>]) -> Result<(), Stri
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Mean of draws, within three standard errors and what correlations of a finite graph add.
     #[test]
