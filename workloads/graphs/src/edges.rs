@@ -17,6 +17,9 @@ pub struct Edges {
     relations: Vec<OfRelation>,
 }
 
+/// Types of sources and destinations of a relation, and pairs of these.
+pub type Pairs = (usize, usize, Vec<(u32, u32)>);
+
 /// Edges of one type.
 #[derive(Clone, Debug)]
 struct OfRelation {
@@ -65,13 +68,12 @@ impl Edges {
         edges
     }
 
-    /// Edges of several types between nodes of several types: by relation the types of sources and
-    /// destinations, and pairs of these.
+    /// Edges of several types between nodes of several types.
     ///
     /// # Panics
     /// If a node is not below the number of its type.
-    pub fn of_types(nodes: &[u32], relations: &[(usize, usize, Vec<(u32, u32)>)]) -> Self {
-        let of_relation = |&(source, destination, ref pairs): &(usize, usize, Vec<(u32, u32)>)| {
+    pub fn of_types(nodes: &[u32], relations: &[Pairs]) -> Self {
+        let of_relation = |&(source, destination, ref pairs): &Pairs| {
             let mut neighbours = vec![Vec::new(); nodes[destination] as usize];
             for &(from, to) in pairs {
                 assert!(from < nodes[source], "node {from} of {}", nodes[source]);
