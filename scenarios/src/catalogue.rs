@@ -11,6 +11,7 @@ use hw_models::copies::{COPIES, CopyCatalogue};
 use hw_models::framework::{FRAMEWORKS, Framework};
 use hw_models::host::HOST;
 use hw_models::kernels::{GpuFacts, KERNELS, KernelCatalogue, KernelModel, SPREADS, Spreads};
+use hw_models::power::{HOST_POWER, HostPower};
 use hw_models::storage::{PATHS, PathCatalogue};
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
@@ -58,6 +59,12 @@ pub(crate) fn programs() -> &'static IndexMap<String, ProgramPreset> {
 /// Costs of frameworks to issue work.
 pub fn frameworks() -> &'static IndexMap<String, Framework> {
     static FOUND: LazyLock<IndexMap<String, Framework>> = LazyLock::new(|| embedded(FRAMEWORKS));
+    &FOUND
+}
+
+/// Power of hosts.
+pub(crate) fn host_power() -> &'static HostPower {
+    static FOUND: LazyLock<HostPower> = LazyLock::new(|| embedded(HOST_POWER));
     &FOUND
 }
 

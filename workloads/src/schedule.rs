@@ -96,12 +96,36 @@ pub struct Lane {
     pub stage: u32,
     /// What it does.
     pub kind: LaneKind,
+    /// Multiprocessors of its GPU that its kernels get.
+    pub multiprocessors: Multiprocessors,
     /// The different things it does.
     pub blocks: Vec<Block>,
     /// What it does in one step, in order.
     pub calls: Vec<Call>,
     /// How much the numbers of its calls grow from one step to the next.
     pub numbers: u32,
+}
+
+/// Multiprocessors of a GPU that kernels of a lane get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Multiprocessors {
+    /// Those that no other kernel has.
+    #[default]
+    Free,
+    /// Of these, at most so many.
+    AtMost(u32),
+    /// All, of which there are so many: no kernel of another lane runs at the same time.
+    Alone(u32),
+}
+
+impl Multiprocessors {
+    /// Most that a kernel gets.
+    pub const fn most(self) -> u32 {
+        match self {
+            Self::Free => u32::MAX,
+            Self::AtMost(most) | Self::Alone(most) => most,
+        }
+    }
 }
 
 /// What a lane does.
@@ -334,7 +358,8 @@ impl Schedule {
 impl Lane {
     /// A lane without blocks.
     pub fn new(stage: u32, kind: LaneKind) -> Self {
-        Self { stage, kind, blocks: Vec::new(), calls: Vec::new(), numbers: 0 }
+        let multiprocessors = Multiprocessors::Free;
+        Self { stage, kind, multiprocessors, blocks: Vec::new(), calls: Vec::new(), numbers: 0 }
     }
 
     /// Adds a block.

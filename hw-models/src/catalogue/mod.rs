@@ -16,7 +16,7 @@ pub use drivers::in_catalogue;
 pub use entry::{UnknownEntry, look_up};
 pub use multiprocessor::{Multiprocessor, WARP};
 pub use network::{CopyRates, Fabric, LinkClass, LinkKind, LinkUnit, Nic, OneWay, Topology};
-pub use node::{Branch, HostMemory, Node, NvLinkFabric, PcieTree};
+pub use node::{Branch, HostMemory, Node, NvLinkFabric, PcieTree, Processor};
 
 use indexmap::IndexMap;
 use serde::de::Error;

@@ -15,6 +15,9 @@ pub struct Node {
     /// Link class between every two sockets; needed with more than one.
     #[serde(default)]
     pub socket_link: Option<String>,
+    /// The processor of each socket, where it is known.
+    #[serde(default)]
+    pub processor: Option<Processor>,
     /// Host memory.
     pub host_memory: HostMemory,
     /// Devices below the sockets.
@@ -40,6 +43,16 @@ impl Node {
     pub fn gpus(&self) -> u64 {
         self.pcie.tree.iter().map(|branch| u64::from(branch.gpus)).sum()
     }
+}
+
+/// The processor of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Processor {
+    /// Its cores, whose threads it may have several of.
+    pub cores: u32,
+    /// Power that it is cooled for (W).
+    pub tdp_w: f64,
 }
 
 /// The memory of a host, shared evenly by its sockets.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use sim_core::time::Time;
 
-use crate::catalogue::{CopyRates, Gpu, LinkKind, Ssd};
+use crate::catalogue::{CopyRates, Gpu, LinkKind, Processor, Ssd};
 use crate::provenance::Provenance;
 use crate::reads::LinkReads;
 
@@ -58,6 +58,8 @@ pub(super) struct NodeGraph {
     pub gpus: Vec<(u32, Gpu)>,
     /// The drives in order, with their models.
     pub drives: Vec<(u32, Ssd)>,
+    /// Processors of sockets, where they are known.
+    pub processors: BTreeMap<u32, Processor>,
     /// The network interfaces in order.
     pub nics: Vec<u32>,
     /// Of every part: the memory nearest to it.

@@ -45,7 +45,7 @@ pub use route::{Route, RouteKind};
 pub use scaled::PartClass;
 pub use settings::{
     Cluster, Degrade, Ends, MoreNodes, PartLink, PartSettings, Parts, Settings, SingleNode, SocketMemory,
-    Under,
+    SocketProcessor, Under,
 };
 pub use transfers::{Transfers, join, part_of};
 
@@ -53,7 +53,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use crate::catalogue::{Catalogue, Gpu, LinkKind, Ssd};
+use crate::catalogue::{Catalogue, Gpu, LinkKind, Processor, Ssd};
 use crate::digest::digest;
 
 use degrade::Slowed;
@@ -281,6 +281,17 @@ impl Machine {
         let node = self.node(node);
         let parts = (0..).zip(&node.graph.parts);
         parts.filter(|(_, part)| part.kind == PartKind::Memory).map(move |(local, _)| node.part(local))
+    }
+
+    /// Processors of a node, in the order of its sockets; none where one of them is not known.
+    ///
+    /// # Panics
+    /// If there are fewer nodes.
+    pub fn processors_of_node(&self, node: u32) -> Option<Vec<Processor>> {
+        let graph = self.node(node).graph;
+        let parts = (0..).zip(&graph.parts);
+        let sockets = parts.filter(|(_, part)| part.kind == PartKind::Socket);
+        sockets.map(|(local, _)| graph.processors.get(&local).copied()).collect()
     }
 
     /// The network interface through which a part sends.

@@ -84,6 +84,16 @@ fn sockets<'a>(wiring: &mut Wiring<'a>, spec: &Cluster, node: &'a Node) -> Vec<u
     let count = node.sockets.clamp(1, SOCKETS_MAX);
     let sockets: Vec<u32> =
         (0..count).map(|i| wiring.part(format!("socket[{i}]"), PartKind::Socket)).collect();
+    for (i, &socket) in sockets.iter().enumerate() {
+        let name = format!("socket[{i}]");
+        match set::processor(&spec.set, &name, node.processor) {
+            Some(set) if Some(set) != node.processor => {
+                wiring.processor(socket, set, &name, &Sources::written());
+            }
+            Some(usual) => wiring.processor(socket, usual, &spec.node, &node.sources),
+            None => {}
+        }
+    }
     let usual = HostMemory { gib: node.host_memory.gib / f64::from(count), ..node.host_memory };
     for (i, &socket) in sockets.iter().enumerate() {
         let name = format!("memory[{i}]");

@@ -8,9 +8,11 @@ use std::borrow::Cow;
 use indexmap::IndexMap;
 
 use crate::catalogue::nearest::{closest, list, remedy};
-use crate::catalogue::{Branch, Catalogue, HostMemory, LinkKind, Node, NvLinkFabric, UnknownEntry, look_up};
+use crate::catalogue::{
+    Branch, Catalogue, HostMemory, LinkKind, Node, NvLinkFabric, Processor, UnknownEntry, look_up,
+};
 use crate::provenance::Provenance;
-use crate::settings::{Bytes, Count, Rate};
+use crate::settings::{Bytes, Count, Power, Rate};
 
 use super::graph::NodeGraph;
 use super::wiring::{Lanes, Wiring};
@@ -27,11 +29,12 @@ struct Kind {
     of_each: &'static [&'static str],
 }
 
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 6] = [
     Kind { name: "gpu", of_all: &["memory", "rate", "nvlinks"], of_each: &["class", "lanes"] },
     Kind { name: "nic", of_all: &["model", "count", "under"], of_each: &["class", "lanes"] },
     Kind { name: "ssd", of_all: &["model", "count", "under"], of_each: &["class", "lanes"] },
     Kind { name: "switch", of_all: &[], of_each: &["class", "lanes"] },
+    Kind { name: "socket", of_all: &[], of_each: &["cores", "power"] },
     Kind { name: "memory", of_all: &[], of_each: &["memory", "rate"] },
 ];
 
@@ -45,6 +48,8 @@ impl PartSettings {
             ("memory", self.memory.is_some()),
             ("rate", self.rate.is_some()),
             ("nvlinks", self.nvlinks.is_some()),
+            ("cores", self.cores.is_some()),
+            ("power", self.power.is_some()),
             ("class", self.class.is_some()),
             ("lanes", self.lanes.is_some()),
         ]
@@ -123,6 +128,10 @@ pub(super) fn gib(memory: Bytes) -> f64 {
 
 pub(super) fn gb_per_s(rate: Rate) -> f64 {
     rate.bytes_per_second() as f64 / 1e9
+}
+
+pub(super) fn watts(power: Power) -> f64 {
+    power.milliwatts() as f64 / 1e3
 }
 
 /// Spreads devices evenly over the branches that have some.
@@ -216,6 +225,16 @@ pub(super) fn memory(set: &PartChanges, name: &str, usual: HostMemory) -> Option
         None => gib.map(|_| kept),
         Some(gb_per_s) => Some(HostMemory { gb_per_s, streaming_fraction: 1.0, ..kept }),
     }
+}
+
+/// The processor of a socket, `usual` or as set; none where cores or power are not known.
+pub(super) fn processor(set: &PartChanges, name: &str, usual: Option<Processor>) -> Option<Processor> {
+    let cores = of(set, name, |change| change.cores.map(|cores| cores.get() as u32));
+    let power = of(set, name, |change| change.power.map(watts));
+    Some(Processor {
+        cores: cores.or(usual.map(|usual| usual.cores))?,
+        tdp_w: power.or(usual.map(|usual| usual.tdp_w))?,
+    })
 }
 
 /// The PCIe link of a part to what it hangs on: `usual`, or as set.
@@ -318,10 +337,18 @@ fn values(
     });
     let rate = change.rate.map(gb_per_s).filter(|rate| !possible(rate));
     let rate = rate.map(|_| "is no rate of a memory: write one up to 1,000,000 GB/s".to_owned());
+    let processor = node.is_none_or(|node| node.processor.is_some());
+    let halves = (part.starts_with("socket") && !processor).then_some((change.cores, change.power));
+    let lacks = |setting: &str| {
+        format!("needs `{setting}` beside it: the catalogue does not say which processors the node has")
+    };
+    let cores = halves.filter(|half| half.0.is_some() && half.1.is_none()).map(|_| lacks("power"));
+    let power = halves.filter(|half| half.0.is_none() && half.1.is_some()).map(|_| lacks("cores"));
     let unwired = node.is_some_and(|node| node.nvlink == NvLinkFabric::default());
     let nvlinks = change.nvlinks.filter(|links| unwired && links.get() > 0);
     let nvlinks = nvlinks.map(|_| "joins nothing: the node wires no NVLinks".to_owned());
-    let faults = [("memory", memory), ("rate", rate), ("nvlinks", nvlinks)];
+    let faults =
+        [("memory", memory), ("rate", rate), ("cores", cores), ("power", power), ("nvlinks", nvlinks)];
     faults.into_iter().chain(bare(node, part, change)).filter_map(move |(setting, problem)| {
         let text = format!("`{setting}` of `{part}` {}", problem?);
         Some(MachineError::of_setting(format!("set.{part}.{setting}"), text))

@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Error, MapAccess};
 use serde::{Deserialize, Serialize};
 
 use crate::settings::written::{Scalar, Written};
-use crate::settings::{Bytes, Count, Rate, Share};
+use crate::settings::{Bytes, Count, Power, Rate, Share};
 
 use super::described::{Choice, DriveSettings, GpuSettings, LinkSettings};
 
@@ -52,7 +52,7 @@ pub struct Cluster {
     /// Another GPU than the node's own: its name in the catalogue, or a map that describes it.
     #[schemars(extend("examples" = ["a100-sxm4-80gb"]))]
     pub gpu: Option<Choice<GpuSettings>>,
-    /// Parts of each node that differ from the catalogue: `gpu`, `nic`, `ssd`, `switch` and
+    /// Parts of each node that differ from the catalogue: `gpu`, `nic`, `ssd`, `switch`, `socket` and
     /// `memory` name all of a kind, `gpu[3]` a single one.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub set: IndexMap<String, PartSettings>,
@@ -166,6 +166,10 @@ pub struct PartSettings {
     pub memory: Option<Bytes>,
     /// Nominal rate of the memory of a GPU, or streaming rate of the memory of a socket.
     pub rate: Option<Rate>,
+    /// Cores of the processor of each socket.
+    pub cores: Option<Count<1, 4_096>>,
+    /// Power that the processor of each socket is cooled for (TDP).
+    pub power: Option<Power>,
     /// NVLinks of each GPU; with 0 the node has none.
     pub nvlinks: Option<Count<0, 1_024>>,
     /// Class of the PCIe link to the switch or socket above it, such as `pcie3`.
@@ -220,6 +224,9 @@ pub struct Parts {
     /// CPU sockets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sockets: Vec<String>,
+    /// Processors of sockets; hosts draw power that is known where all sockets have one.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub processors: IndexMap<String, SocketProcessor>,
     /// Host memories.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub memories: IndexMap<String, SocketMemory>,
@@ -244,6 +251,18 @@ pub struct Parts {
     /// Slow parts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub degrade: Vec<Degrade>,
+}
+
+/// The processor of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Processor")]
+pub struct SocketProcessor {
+    /// Its cores.
+    #[schemars(extend("examples" = [24]))]
+    pub cores: Count<1, 4_096>,
+    /// Power that it is cooled for (TDP).
+    pub power: Power,
 }
 
 /// The memory of a socket.
@@ -327,8 +346,8 @@ struct NodeMap {
     #[serde(default)]
     #[schemars(extend("examples" = ["a100-sxm4-80gb"]))]
     gpu: Option<Choice<GpuSettings>>,
-    /// Parts of the node that differ from the catalogue: `gpu`, `nic`, `ssd`, `switch` and `memory`
-    /// name all of a kind, `gpu[3]` a single one.
+    /// Parts of the node that differ from the catalogue: `gpu`, `nic`, `ssd`, `switch`, `socket` and
+    /// `memory` name all of a kind, `gpu[3]` a single one.
     #[serde(default)]
     set: IndexMap<String, PartSettings>,
     /// Slow parts.

@@ -1,13 +1,13 @@
 //! A machine whose parts are spelled out one by one.
 
 use crate::catalogue::nearest::remedy;
-use crate::catalogue::{Catalogue, HostMemory};
+use crate::catalogue::{Catalogue, HostMemory, Processor};
 use crate::provenance::Sources;
 
 use super::error::{MachineError, UnknownPart};
 use super::graph::NodeGraph;
 use super::part::PartKind;
-use super::set::{gb_per_s, gib};
+use super::set::{gb_per_s, gib, watts};
 use super::settings::{Ends, PartLink, Parts};
 use super::wiring::{PARTS_MAX, Wiring};
 
@@ -41,6 +41,20 @@ pub(super) fn build(catalogue: &Catalogue, spec: &Parts) -> Result<NodeGraph, Ve
     ] {
         for name in names {
             wiring.part(name.clone(), kind);
+        }
+    }
+    for (socket, processor) in &spec.processors {
+        match end(&mut wiring, socket) {
+            Some(part) if wiring.kind(part) == PartKind::Socket => {
+                let cores = processor.cores.get() as u32;
+                let processor = Processor { cores, tdp_w: watts(processor.power) };
+                wiring.processor(part, processor, socket, &Sources::written());
+            }
+            Some(_) => {
+                let text = format!("`{socket}` is no socket: write the name of one");
+                wiring.errors.push(MachineError::of_setting(format!("processors.{socket}"), text));
+            }
+            None => {}
         }
     }
     for (name, memory) in &spec.memories {

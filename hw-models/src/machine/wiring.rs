@@ -3,7 +3,7 @@
 use sim_core::time::Time;
 
 use crate::catalogue::{
-    Catalogue, CopyRates, Gpu, HostMemory, LinkClass, LinkKind, Ssd, UnknownEntry, look_up,
+    Catalogue, CopyRates, Gpu, HostMemory, LinkClass, LinkKind, Processor, Ssd, UnknownEntry, look_up,
 };
 use crate::provenance::{Provenance, Sources};
 
@@ -96,6 +96,17 @@ impl<'a> Wiring<'a> {
     /// A part that is no device: a socket, a switch.
     pub(super) fn part(&mut self, name: String, kind: PartKind) -> u32 {
         self.add(LocalPart { name, kind, model: None, capacity: None, peer_to_peer: true })
+    }
+
+    /// What is known of the processor of a socket.
+    pub(super) fn processor(&mut self, socket: u32, processor: Processor, of: &str, sources: &Sources) {
+        self.check(of, "processor_tdp_w", processor.tdp_w);
+        for (name, value) in
+            [("processor_cores", processor.cores.into()), ("processor_tdp_w", processor.tdp_w)]
+        {
+            self.keep(of, name, value, sources.of("processor"));
+        }
+        self.graph.processors.insert(socket, processor);
     }
 
     pub(super) fn gpu(&mut self, name: String, model: &str) -> Option<u32> {

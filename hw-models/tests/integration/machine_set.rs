@@ -119,7 +119,7 @@ fn changes_that_cannot_be_are_reported_at_once() {
         [
             "the node has no part `gpus` to set: did you mean `gpu`?",
             "the node has no part `gpu[8]` to set: did you mean `gpu[0]`?",
-            "the node has no part `carrier` to set: its parts are `gpu`, `nic`, `ssd`, `switch` and `memory`, or a \
+            "the node has no part `carrier` to set: its parts are `gpu`, `nic`, `ssd`, `switch`, `socket` and `memory`, or a \
              single one such as `gpu[0]`",
             "`nic` has no `memory` to set: a nic has `model`, `count`, `under`, `class` and `lanes`",
             "the catalogue has no PCIe class `pci3`: did you mean `pcie3`?",
@@ -146,6 +146,12 @@ fn changes_that_cannot_be_are_reported_at_once() {
     assert_eq!(
         on("epyc-pcie-8x", "gpu", "{ nvlinks: 4 }"),
         ["`nvlinks` of `gpu` joins nothing: the node wires no NVLinks"]
+    );
+    assert_eq!(
+        on("epyc-pcie-8x", "socket[1]", "{ cores: 32 }"),
+        [
+            "`cores` of `socket[1]` needs `power` beside it: the catalogue does not say which processors the node has"
+        ]
     );
     assert!(on("dgx-a100-80g", "ssd", "{ count: 4096 }")[0].contains("more than the 4096"));
     assert_eq!(on("mainframe", "gpus", "{ memory: 1 GiB }").len(), 2);

@@ -36,7 +36,7 @@ pub use kept::KeptActivations;
 pub use lane::LaneTime;
 pub use machine::{Calibrated, ConstantOrigin, DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind};
 pub use outcome::{JournaledRun, Outcome};
-pub use power::PowerUse;
+pub use power::{HostUse, PowerUse};
 pub use program::{ExecutedProgram, Phase};
 pub use remedy::Remedy;
 pub use replay::{Forecast, ForecastError, ReplayedTrace, StepTime};

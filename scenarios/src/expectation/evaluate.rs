@@ -419,11 +419,12 @@ fn print(metric: Metric, value: f64, decimals: Option<usize>) -> String {
 /// `step_time_s` as "step time".
 fn words_of(metric: Metric) -> String {
     let name = metric.to_string();
-    let name = name.strip_suffix("_per_s").map_or_else(
-        || name.trim_end_matches("_s").trim_end_matches("_bytes").to_owned(),
-        |counted| format!("{counted} per second"),
-    );
-    name.replace('_', " ")
+    let unit = || ["_s", "_bytes", "_w", "_j"].into_iter().find_map(|unit| name.strip_suffix(unit));
+    let words = match name.strip_suffix("_per_s") {
+        Some(counted) => format!("{counted} per second"),
+        None => unit().unwrap_or(&name).to_owned(),
+    };
+    words.replace('_', " ")
 }
 
 impl Cause {

@@ -46,6 +46,10 @@ pub enum Metric {
     BoardPowerW,
     /// Energy of the boards of all GPUs for one step, in joules.
     StepEnergyJ,
+    /// Mean power of the processors and memories of a host during a step, in watts; there if its processors are known.
+    HostPowerW,
+    /// Mean power of all boards of GPUs and all hosts, in watts; there if processors of hosts are known.
+    SystemPowerW,
     /// Years that the drives last that activations are written to.
     DriveLifetimeYears,
     /// Share of the expected time of a campaign that makes progress.
@@ -82,6 +86,8 @@ impl Metric {
             | Self::ResidentMicroBatches
             | Self::BoardPowerW
             | Self::StepEnergyJ
+            | Self::HostPowerW
+            | Self::SystemPowerW
             | Self::DriveLifetimeYears
             | Self::Goodput
             | Self::CostPerMillionTokens => FigureKind::Number,
@@ -107,6 +113,8 @@ impl Metric {
             Self::DriveLifetimeYears => run.drive_lifetime_years,
             Self::BoardPowerW => Some(run.power.as_ref()?.board_power_w),
             Self::StepEnergyJ => Some(run.power.as_ref()?.step_energy_j),
+            Self::HostPowerW => Some(run.power.as_ref()?.hosts.as_ref()?.host_power_w),
+            Self::SystemPowerW => Some(run.power.as_ref()?.hosts.as_ref()?.system_power_w),
             Self::Goodput => run.campaign.as_ref()?.goodput,
             Self::CostPerMillionTokens => run.campaign.as_ref()?.cost.as_ref()?.per_million_tokens,
             Self::MicroBatchesPerS => Some(run.micro_batches? as f64 / run.step_time()?),

@@ -12,20 +12,24 @@ const WORK: [&str; 4] = [cause::COMPUTE, cause::RECOMPUTE, cause::LAUNCH, cause:
 
 /// The parts of `batches` mini-batches, of the lanes of the first rank over all `steps` of a run.
 pub(super) fn parts(lowered: &Lowered, run: &Run, steps: u32, batches: u64) -> EpochParts {
-    let spent = |kinds: &[LaneKind], causes: &[&str]| {
-        let lanes = lowered.streams.iter().zip(&run.streams);
-        let of_kinds =
-            lanes.filter(|(role, _)| role.stage == 0 && role.replica == 0 && kinds.contains(&role.kind));
-        let times = of_kinds.map(|(_, stream)| of_causes(&stream.spent, causes).as_secs());
-        times.sum::<f64>() * batches as f64 / f64::from(steps.max(1))
-    };
-    // A copy waits for its bytes.
-    let moving = [&WORK[..], &[cause::TRANSFER]].concat();
+    let all = |of_a_run: f64| of_a_run * batches as f64 / f64::from(steps.max(1));
     EpochParts {
-        sampling_s: spent(&[LaneKind::Sample], &moving),
-        features_s: spent(&[LaneKind::GatherRows, LaneKind::CopyRows], &moving),
-        training_s: spent(&[LaneKind::Compute], &WORK),
+        sampling_s: all(moving_s(lowered, run, &[LaneKind::Sample])),
+        features_s: all(moving_s(lowered, run, &[LaneKind::GatherRows, LaneKind::CopyRows])),
+        training_s: all(spent_s(lowered, run, &[LaneKind::Compute], &WORK)),
     }
+}
+
+/// Time (s) of a run in which lanes of the first rank work or move bytes: a copy waits for its own.
+pub(super) fn moving_s(lowered: &Lowered, run: &Run, kinds: &[LaneKind]) -> f64 {
+    spent_s(lowered, run, kinds, &[&WORK[..], &[cause::TRANSFER]].concat())
+}
+
+fn spent_s(lowered: &Lowered, run: &Run, kinds: &[LaneKind], causes: &[&str]) -> f64 {
+    let lanes = lowered.streams.iter().zip(&run.streams);
+    let of_kinds =
+        lanes.filter(|(role, _)| role.stage == 0 && role.replica == 0 && kinds.contains(&role.kind));
+    of_kinds.map(|(_, stream)| of_causes(&stream.spent, causes).as_secs()).sum()
 }
 
 fn of_causes(spent: &ByCause, causes: &[&str]) -> Time {

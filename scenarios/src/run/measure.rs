@@ -77,7 +77,7 @@ impl Measured<'_> {
         if let Some((tally, accounts)) = self.tally.zip(self.built.accounts.as_ref()) {
             let steps = self.measured_steps();
             summary.communication = communication(self.lowered(), accounts, tally, steps);
-            summary.power = power::power(self.scenario, (self.lowered(), &asked), &busy_s, summary);
+            summary.power = power::power(self.scenario, (self.lowered(), self.run, &asked), &busy_s, summary);
             summary.provenance = tally.provenance(self.slowest(summary));
             summary.drives =
                 drives((self.built, accounts), (self.run, tally), self.words, (steps, self.step_time_s()));

@@ -15,6 +15,7 @@ mod first;
 mod footprint;
 mod fused;
 mod headline;
+mod host_power;
 mod idle;
 mod journal;
 mod kept;

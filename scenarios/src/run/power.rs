@@ -4,10 +4,12 @@ use hw_models::power::{BoardPower, BoardUse};
 use hw_models::provenance::Origin;
 use indexmap::IndexMap;
 use reports::summary::{NINE_OF_TEN, PowerUse, RunSummary};
+use sim_core::outcome::Run;
 use workloads::lower::Lowered;
 use workloads::names::cause;
 
 use super::asked::Asked;
+use super::host_power::host_power;
 use super::ranks;
 use crate::plans;
 use crate::schema::Scenario;
@@ -24,7 +26,7 @@ const ASSUMED: f64 = 0.2;
 /// `None`: no board was ever measured, or the machine is not known.
 pub(super) fn power(
     scenario: &Scenario,
-    (lowered, asked): (&Lowered, &[Asked]),
+    (lowered, run, asked): (&Lowered, &Run, &[Asked]),
     busy_s: &[f64],
     summary: &RunSummary,
 ) -> Option<PowerUse> {
@@ -56,6 +58,7 @@ pub(super) fn power(
         step_energy_j,
         step_energy_interval_j: around(step_energy_j, of_power.hypot(of_time)),
         token_energy_j: summary.tokens_per_s.map(|tokens| all_w / tokens),
+        hosts: host_power(scenario, &machine, (lowered, run), all_w),
         origin: origin.to_string(),
     })
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 /// Ends of names of amounts, which have a unit.
-const UNITS: [&str; 9] = ["_s", "_bytes", "_years", "_per_s", "_gpus", "_w", "_j", "_tokens", "_hours"];
+const UNITS: [&str; 10] =
+    ["_s", "_bytes", "_years", "_per_s", "_gpus", "_cores", "_w", "_j", "_tokens", "_hours"];
 /// Amounts and counts that need no unit.
 const AMOUNTS: [&str; 8] =
     ["schema_version", "seed", "value", "cost", "parts", "failures", "samples", "tokens"];

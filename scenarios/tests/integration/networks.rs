@@ -89,6 +89,58 @@ fn an_epoch_from_its_begin_has_the_first_batch() {
     assert!(first > 0.0 && first < 2.0 * steady / 154.0, "{first} {ahead}");
 }
 
+/// Of 1,505 mini-batches 1,000 are simulated: the first one comes once, and all others after each
+/// other as they do later.
+#[test]
+fn an_epoch_that_is_simulated_in_part_has_its_first_batch_once() {
+    let small = "model: { graph: { sampling: { batch: 102, workers: 2 } } }";
+    let ahead = "features: { access: host-gather, prefetch: 2 }";
+    let later = "run: { steps: { warm_up: 505, measured: 1000 } }";
+    let runs = of(
+        SAMPLED,
+        &[
+            &format!("{{ {small}, {ahead}, training: {{ epoch: true }} }}"),
+            &format!("{{ {small}, {ahead}, {later} }}"),
+        ],
+    );
+    let [begun, later] = [0, 1].map(|n: usize| runs[n].epoch.clone().expect("an epoch"));
+    assert_eq!((begun.batches, later.batches), (1_505, 1_505));
+    let [begun, later] = [begun, later].map(|epoch| epoch.epoch_time_s.expect("a time"));
+    let first = (begun - later) / time(&runs[1]);
+    assert!(0.1 < first && first < 3.0, "the first batch comes after {first} steps");
+}
+
+/// Without MPS the GPU reads or trains: kernels add up, while the host draws and issues beside
+/// them. With it both go on, each on its share of the multiprocessors.
+#[test]
+fn processes_take_turns_or_share_multiprocessors() {
+    let of_process = |process: &str| format!("{{ features: {{ access: zero-copy, process: {process} }} }}");
+    let shares = |reading, training| {
+        of_process(&format!("{{ mps: {{ reading: {reading} %, training: {training} % }} }}"))
+    };
+    let variants = [
+        shares(50, 50),
+        of_process("separate"),
+        of_process("same"),
+        shares(5, 50),
+        shares(3, 50),
+        shares(50, 10),
+    ];
+    let runs = of(SAMPLED, &variants.each_ref().map(String::as_str));
+    let [half, turns, same, few, fewer, slow] = [0, 1, 2, 3, 4, 5].map(|n| time(&runs[n]));
+    assert!(
+        rising(&[half, turns, same]) && rising(&[half, few, fewer]),
+        "{half} {turns} {same} {few} {fewer}"
+    );
+    let parts = &runs[1].epoch.as_ref().expect("an epoch").parts;
+    let kernels = runs[1].time_breakdown_s["compute"] + parts.features_s / 154.0;
+    // The copy of drawn edges may go on beside training.
+    assert!(turns > 0.85 * kernels && turns < 1.03 * kernels, "{turns} {kernels}");
+    let computed = |n: usize| runs[n].time_breakdown_s["compute"];
+    assert!(computed(5) > 1.2 * computed(0) && computed(0) >= computed(2), "{} {}", computed(5), computed(0));
+    assert!(slow >= half);
+}
+
 #[test]
 fn more_threads_workers_caches_and_alignment_are_never_slower() {
     let runs = of(
@@ -221,8 +273,14 @@ fn what_has_no_meaning_is_told_with_a_remedy() {
         (
             "parallelism: {",
             "features: { access: zero-copy, process: { mps: 100 % } }\nparallelism: {",
-            "leaves one of the two",
+            "leaves the process that trains nothing",
         ),
+        (
+            "parallelism: {",
+            "features: { access: zero-copy, process: { mps: { reading: 60 %, training: 50 % } } }\nparallelism: {",
+            "more than 100 % together",
+        ),
+        ("parallelism: {", "features: { process: separate }\nparallelism: {", "no kernel of another process"),
         ("workers: 0", "workers: 0 }\n    system: { hector: {} ", "`hector` does not support `sage`"),
         ("hidden: 16", "hidden: 16, complete: true", "`sage` has nothing around its layers"),
         ("precision: fp32", "precision: fp32, global_batch: 10", "`training.global_batch` has no meaning"),

@@ -1,6 +1,6 @@
 //! Power that boards draw, and energy of a step.
 
-use reports::summary::{PowerUse, RunSummary};
+use reports::summary::{HostUse, PowerUse, RunSummary};
 use scenarios::catalogue;
 
 use crate::support::run_of;
@@ -53,4 +53,54 @@ fn a_board_that_nobody_measured_is_less_certain() {
     assert_eq!((&*measured.origin, &*assumed.origin), ("measured elsewhere", "estimate"));
     assert!(width(&assumed).ln() > 2.0 * width(&measured).ln(), "{assumed:?}");
     assert!(assumed.board_power_w <= 400.0);
+}
+
+/// Hosts of a run whose machine or features are said so.
+fn hosts(machine: &str, rest: &str) -> Option<HostUse> {
+    run_of(&format!("name: test\nmachine: {machine}\n{rest}"), &[]).power?.hosts
+}
+
+/// Two sockets of 10 cores and 100 W, 64 GiB: a rank issues its work with one core of twenty.
+#[test]
+fn a_host_draws_by_its_busy_cores_and_its_memory() {
+    let processor = "socket: { cores: 10, power: 100 W }, memory: { memory: 32 GiB }";
+    let machine =
+        format!("{{ cluster: {{ node: supermicro-4029gp-trt, count: 1, set: {{ {processor} }} }} }}");
+    let step = STEP.replace("bf16", "fp16");
+    for (ranks, of_tdp) in [(1, 0.22), (2, 0.32), (4, 0.32 + 0.43 / 4.0)] {
+        let rest = format!("parallelism: {{ data: {ranks}, idle: allow }}{step}");
+        let found = hosts(&machine, &rest).expect("its processors are known");
+        let watts = 200.0 * of_tdp + 64.0 * 0.305;
+        assert!((found.host_power_w / watts - 1.0).abs() < 1e-9, "{found:?} {watts}");
+        assert_eq!(found.busy_cores, f64::from(ranks));
+    }
+}
+
+#[test]
+fn a_host_of_unknown_processors_has_no_power() {
+    let machine = "{ cluster: { node: epyc-pcie-8x, count: 1 } }";
+    let rest = format!("parallelism: {{ data: 1, idle: allow }}{}", STEP.replace("bf16", "fp16"));
+    assert_eq!(hosts(machine, &rest), None);
+}
+
+/// Threads that copy rows are busy for their part of a step, and one of them issues the rest.
+/// Another process spins beside it. What the GPU reads in place leaves one core busy.
+#[test]
+fn threads_that_gather_rows_keep_cores_busy() {
+    let of = |features: &str| {
+        let rest = format!(
+            "model: {{ graph: {{ data: {{ preset: reddit }}, network: {{ sage: {{ layers: 2, hidden: 16 }} }}, \
+             sampling: {{ batch: 1000, fan_out: [25, 10], workers: 0 }} }} }}\n\
+             training: {{ precision: fp32 }}\nparallelism: {{ data: 1, idle: allow }}\nfeatures: {{ width: 602, {features} }}\n"
+        );
+        hosts("{ cluster: { node: dgx-a100-40g, count: 1 } }", &rest)
+            .expect("its processors are known")
+            .busy_cores
+    };
+    assert_eq!(of("access: zero-copy"), 1.0);
+    assert_eq!(of("access: host-gather, threads: 1"), 1.0);
+    assert_eq!(of("access: zero-copy, process: { mps: 10 % }"), 2.0);
+    let eight = of("access: host-gather, threads: 8");
+    assert!(1.0 < eight && eight < 8.0, "{eight}");
+    assert!(eight < of("access: host-gather, threads: 8, prefetch: 2"));
 }

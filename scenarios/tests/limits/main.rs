@@ -25,11 +25,11 @@ static ALLOCATOR: Counting = Counting;
 const HELD_MAX: usize = 256 << 20;
 const ASKED_MAX: usize = 16 << 30;
 /// Settings that are right in none of the files with any of the numbers: layers over images in a
-/// decoder of tokens, links of parts that have none, reads of link classes without the rest, drives
+/// decoder of tokens, links of parts that have none, cores of parts that are no sockets, reads of link classes without the rest, drives
 /// described in place of GPUs and network interfaces, sizes that 1 does not divide, lists of one
 /// where a file needs more, statistics of graphs that go with others, networks that no file has, the
 /// queue of a trace.
-const USELESS_MAX: usize = 125;
+const USELESS_MAX: usize = 135;
 
 /// Files that have a use for the settings: those of each kind of model.
 const BASES: [(&str, &str); 16] = [

@@ -2,15 +2,17 @@
 //! made by one lane after the other, and a lane goes on with the next as far as its buffers allow.
 //! One realiser gives it lanes of its own ([`crate::passes::realise::feed`]).
 
+mod process;
 mod settings;
 mod way;
 
 use crate::graph::OpId;
 use crate::graph::operator::{Sockets, Work};
+use crate::schedule::Multiprocessors;
 
+pub use process::{MpsShares, Process};
 pub use settings::{
-    Access, Cache, CachePolicy, FeatureType, Features, Home, IdType, Process, RowsOnDrives, Sampling,
-    SamplingPlace,
+    Access, Cache, CachePolicy, FeatureType, Features, Home, IdType, RowsOnDrives, Sampling, SamplingPlace,
 };
 pub use way::{Around, Batch, BatchHop, Kept};
 
@@ -19,6 +21,8 @@ pub use way::{Around, Batch, BatchHop, Kept};
 pub struct FeedPlan {
     /// Lanes, one after the other; the GPU takes what the last one makes.
     pub lanes: Vec<FeedLane<(&'static str, Work)>>,
+    /// Multiprocessors that kernels of the training process get.
+    pub training: Multiprocessors,
     /// Bytes that the GPU holds throughout: features, a cache of them, buffers of batches.
     pub on_gpu: u64,
     /// Bytes of all rows, where they are in memories of hosts or on drives: GPUs share them.
@@ -36,6 +40,8 @@ pub struct FeedLane<Task = OpId> {
     pub part: FeedPart,
     /// Tasks for a batch, one after the other.
     pub tasks: Vec<Task>,
+    /// Multiprocessors that its kernels get.
+    pub multiprocessors: Multiprocessors,
     /// Batches that it may have made and that are not freed yet.
     pub buffers: u32,
     /// Moment at which one is freed.

@@ -5,6 +5,8 @@ use hw_models::settings::{Bytes, Count, Share};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::process::Process;
+
 /// Neighbours of seeds, drawn hop by hop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -202,19 +204,6 @@ pub enum Access {
     Managed,
     /// Threads of the GPU read pages of drives, through queues in its memory (BaM, GIDS).
     GpuDirect,
-}
-
-/// Process that reads rows in the memory of the host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Process {
-    /// The training process.
-    #[default]
-    Same,
-    /// Another one; without MPS the GPU executes kernels of one process at a time.
-    Separate,
-    /// Another one, with this share of the multiprocessors (MPS).
-    Mps(Share),
 }
 
 /// Rows that the GPU keeps: a share of all, or as many as fit.

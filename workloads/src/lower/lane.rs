@@ -15,7 +15,7 @@ use crate::account::{Task, TaskKind};
 use crate::cost::{CostBook, Message, OpCost};
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::names::{cause, kind};
-use crate::schedule::{IssueId, Item, Lane, LaneKind, Nth, Schedule, SignalId, Why};
+use crate::schedule::{IssueId, Item, Lane, LaneKind, Multiprocessors, Nth, Schedule, SignalId, Why};
 use crate::site::Site;
 use crate::transfer::{Medium, Tier};
 
@@ -181,6 +181,25 @@ impl<'a> LaneLowering<'a> {
         ops.push(Op::Run { activity });
     }
 
+    /// Runs a kernel on the SMs that its lane gets, of which it can use some.
+    fn kernel(&mut self, kernel: Activity, (sms, speed): (u32, u32), task: Task, ops: &mut Vec<Op>) {
+        let pool = self.slot(Object::Sms);
+        let want = sms.min(self.lane.multiprocessors.most());
+        let Multiprocessors::Alone(all) = self.lane.multiprocessors else {
+            let units = Some(Units { pool, want, priority: 1, table: CapTableId(speed) });
+            let activity = self.activity(Activity { units, ..kernel }, task);
+            return ops.push(Op::Run { activity });
+        };
+        let cap = self.costs.speeds[speed as usize].cap(want);
+        let activity = self.activity(Activity { cap, ..kernel }, task);
+        // What trains waits for rows of later batches, what reads them for the step before.
+        let waits = if self.lane.kind == LaneKind::Compute { cause::TRANSFER } else { cause::BUBBLE };
+        let cause = self.program.cause(waits);
+        ops.push(Op::Hold { pool, units: all, priority: 1, cause });
+        ops.push(Op::Run { activity });
+        ops.push(Op::Drop { pool, units: all });
+    }
+
     fn execute(&mut self, op: OpId, ops: &mut Vec<Op>) {
         let node = self.graph.get(op);
         let again = node.phase == Phase::Recompute;
@@ -193,22 +212,14 @@ impl<'a> LaneLowering<'a> {
                 ops.push(Op::Run { activity });
             }
             &OpCost::Kernel { fixed, bytes, speed, sms } => {
-                let route = Some(self.slot(Object::Hbm));
-                let pool = self.slot(Object::Sms);
-                let units = Some(Units { pool, want: sms, priority: 1, table: CapTableId(speed) });
-                let (latency, cap) = (fixed, Rate::UNLIMITED);
-                let kernel = Activity { latency, work: bytes, cap, route, units, cause: own };
-                let activity = self.activity(kernel, task(0));
-                ops.push(Op::Run { activity });
+                let route = self.slot(Object::Hbm);
+                let kernel = Activity { latency: fixed, ..Activity::moving(bytes, route, own) };
+                self.kernel(kernel, (sms, speed), task(0), ops);
             }
             &OpCost::Read { fixed, bytes, way, speed, sms } => {
-                let route = Some(self.slot(Object::Rows(way)));
-                let pool = self.slot(Object::Sms);
-                let units = Some(Units { pool, want: sms, priority: 1, table: CapTableId(speed) });
-                let (cap, cause) = (Rate::UNLIMITED, self.program.cause(cause::TRANSFER));
-                let read = Activity { latency: fixed, work: bytes, cap, route, units, cause };
-                let activity = self.activity(read, task(bytes));
-                ops.push(Op::Run { activity });
+                let (route, cause) = (self.slot(Object::Rows(way)), self.program.cause(cause::TRANSFER));
+                let read = Activity { latency: fixed, ..Activity::moving(bytes, route, cause) };
+                self.kernel(read, (sms, speed), task(bytes), ops);
             }
             &OpCost::Fetch { bytes, way, cap } => {
                 let (route, cause) = (self.slot(Object::Rows(way)), self.program.cause(cause::TRANSFER));

@@ -9,7 +9,7 @@ use crate::graph::OpGraph;
 use crate::graph::part::PartKind;
 use crate::host_update::HostUpdate;
 use crate::order::Order;
-use crate::schedule::{Schedule, StageMemory};
+use crate::schedule::{Multiprocessors, Schedule, StageMemory};
 use crate::transfer::{Conflict, Dispositions, Medium, Transfer};
 
 use super::host_buffers::HostBuffers;
@@ -32,6 +32,8 @@ pub struct Plan {
     pub updates: Vec<HostUpdate>,
     /// Lanes that make batches ahead of the first stage.
     pub feed: Vec<FeedLane>,
+    /// Multiprocessors that kernels of that stage get beside them.
+    pub training: Multiprocessors,
     /// Memory of the stages.
     pub memory: Vec<StageMemory>,
     /// Memory of hosts for copies.

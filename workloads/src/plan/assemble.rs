@@ -9,7 +9,7 @@ use crate::memo::Memo;
 use crate::order::{self, PipelineSchedule, Shape};
 use crate::passes::host_buffers::HostBuffers;
 use crate::passes::{Cohort, Context, Copies, Kind, LayerOps, Pass, Pipelining, Plan, RankProfile, Step};
-use crate::schedule::Schedule;
+use crate::schedule::{Multiprocessors, Schedule};
 use crate::transfer::{Dispositions, Medium, Transfer, Trips};
 
 use super::grounds::Grounds;
@@ -29,6 +29,7 @@ pub(super) fn plan(chain: Chain, graph: OpGraph, layers: Vec<LayerOps>) -> Plan 
         exchanges,
         updates,
         feed,
+        training: Multiprocessors::Free,
         memory,
         buffers,
         away: Medium::PAGE_LOCKED,

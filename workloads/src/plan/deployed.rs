@@ -133,13 +133,14 @@ impl<'a> Deployed<'a> {
         let Self { laid, exchanges, updates, feed, .. } = self;
         let hosted = !updates.is_empty() || !feed.lanes.is_empty();
         let rows = RowPlaces { on: feed.plan.sockets, ways };
-        let feed = feed.lanes;
+        let (training, feed) = (feed.plan.training, feed.lanes);
         let (arrays, channels, rows, memo) = (&arrays, &channels, &rows, hardware.memo);
         let grounds =
             JobGrounds { job: &job, kinds: &kinds, hops: &hops, hosted, arrays, channels, rows, memo };
         let away = if job.drives.activations.is_empty() { Medium::PAGE_LOCKED } else { Medium::DRIVES };
         let buffers = job.buffers;
-        let plan = Plan { graph: laid.graph, exchanges, updates, feed, memory, buffers, away, ..plan };
+        let plan = Plan { exchanges, updates, feed, training, memory, buffers, away, ..plan };
+        let plan = Plan { graph: laid.graph, ..plan };
         let mut built = assemble((plan, &costs), &passes, pipelining, copies, &grounds)?;
         built.accounts = Some(accounts.of_graph(&built.graph, kinds.by_stage()));
         Ok(built)

@@ -241,7 +241,8 @@ fn fed(laid: &mut Laid, lane: &FeedLane<(&'static str, Work)>) -> FeedLane {
         .tasks
         .iter()
         .map(|&(name, work)| laid.add_beside((0, 0), (name, Phase::Forward, work), [Vec::new(), Vec::new()]));
-    FeedLane { part: lane.part, tasks: tasks.collect(), buffers: lane.buffers, freed: lane.freed }
+    let FeedLane { part, multiprocessors, buffers, freed, .. } = *lane;
+    FeedLane { part, tasks: tasks.collect(), multiprocessors, buffers, freed }
 }
 
 /// The size of a plan, without building it; a plan that cannot be built takes nothing.

@@ -2,16 +2,17 @@
 
 use hw_models::machine::{Machine, PartKind, RouteKind};
 use hw_models::reads::Sockets;
-use workloads::feed::{Access, Cache, Features, Home, Process, RowsOnDrives};
+use workloads::feed::{Access, Cache, Features, Home, MpsShares, Process, RowsOnDrives};
 
 use super::Check;
 use crate::plans;
-use crate::schema::{GraphNetwork, Scenario};
+use crate::schema::{GraphNetwork, Scenario, Share};
 
 const FEATURES: &str = "features";
 const HOME: &str = "features.home";
 const ACCESS: &str = "features.access";
 const SOCKET: &str = "features.socket";
+const PROCESS: &str = "features.process";
 const COPIES: &str = "parallelism.data";
 
 /// Bytes that drives count in.
@@ -87,16 +88,13 @@ impl Check<'_> {
         if features.drives.is_some() && features.home != Home::Drives {
             wrong("features.drives", "no features are on drives", "remove `drives`, or write `home: drives`");
         }
-        if let Process::Mps(share) = features.process {
-            if share.is_zero() || share.as_f64() >= 1.0 {
-                let message = format!("a share of {share} leaves one of the two processes nothing");
-                self.report(&[("features.process", String::new())], message, "write for example `mps: 10 %`");
-            }
-            if !by_gpu {
-                let message = "no kernel of another process reads rows that the host gathers";
-                let help = "write `access: zero-copy`, or remove `process`";
-                self.report_with("features.process", &[FEATURES], message, help);
-            }
+        if features.process != Process::Same && !by_gpu {
+            let message = "no kernel of another process reads rows that the host gathers or that pages bring";
+            let help = "write `access: zero-copy`, or remove `process`";
+            self.report_with(PROCESS, &[FEATURES], message, help);
+        }
+        if let Process::Mps(shares) = features.process {
+            self.shares(shares);
         }
         let page = features.drives.as_ref().map(RowsOnDrives::page);
         if let Some(page) = page.filter(|page| !page.is_multiple_of(SECTOR) || !(1..=PAGE_MAX).contains(page))
@@ -105,6 +103,22 @@ impl Check<'_> {
             let help = "write for example `page: 4 KiB`";
             self.report(&[("features.drives.page", String::new())], message, help);
         }
+    }
+
+    /// Reports shares that leave a process nothing, or that are more than there is.
+    fn shares(&mut self, MpsShares { reading, training }: MpsShares) {
+        let help = "write for example `mps: { reading: 10 %, training: 90 % }`";
+        let both = reading.as_f64() + training.map_or(0.0, Share::as_f64);
+        let message = if reading.is_zero() || training.is_some_and(Share::is_zero) {
+            "a share of 0 % leaves a process nothing".to_owned()
+        } else if training.is_none() && reading.as_f64() >= 1.0 {
+            format!("a share of {reading} leaves the process that trains nothing")
+        } else if both > 1.0 {
+            format!("shares of {reading} and {} are more than 100 % together", training.unwrap_or(reading))
+        } else {
+            return;
+        };
+        self.report(&[(PROCESS, String::new())], message, help);
     }
 
     /// Reports caches without a size, of more than all rows, or of rows that are there anyway.

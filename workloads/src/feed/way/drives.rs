@@ -15,7 +15,7 @@ pub(super) fn fetch(plan: &mut FeedPlan, rows: &Rows<'_>) {
     plan.on_host += (kept.rows * rows.batch.row_bytes).div_ceil(rows.around.sharing.max(1).into());
     let found = ((rows.batch.rows as f64 * kept.hits).round() as u64).min(rows.missed);
     if rows.features.access == Access::GpuDirect {
-        let read = pages(rows, rows.missed - found, PageReaders::Gpu(rows.multiprocessors()));
+        let read = pages(rows, rows.missed - found, PageReaders::Gpu(rows.multiprocessors().most()));
         let in_place = (found > 0).then(|| hosts::in_place(rows, found));
         plan.lanes.push(rows.gather([read].into_iter().chain(in_place)));
     } else {

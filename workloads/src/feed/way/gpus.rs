@@ -29,7 +29,7 @@ pub(super) fn striped(plan: &mut FeedPlan, rows: &Rows<'_>) {
     plan.on_gpu += rows.table().div_ceil(gpus);
     let here = rows.missed / gpus;
     let from = Afar::Peers { own: here * rows.batch.row_bytes };
-    let (reads, multiprocessors) = (rows.reads(rows.missed - here), rows.multiprocessors());
+    let (reads, multiprocessors) = (rows.reads(rows.missed - here), rows.multiprocessors().most());
     let read = RowWork::Read { rows: reads, from, multiprocessors };
     plan.lanes.push(rows.gather([("read rows of all GPUs", Work::Rows(read))]));
 }

@@ -26,7 +26,7 @@ pub(super) fn fetch(plan: &mut FeedPlan, rows: &Rows<'_>) {
 
 /// Reads rows over the link.
 pub(super) fn in_place(rows: &Rows<'_>, count: u64) -> Task {
-    let (from, multiprocessors) = (Afar::Host(rows.features.socket), rows.multiprocessors());
+    let (from, multiprocessors) = (Afar::Host(rows.features.socket), rows.multiprocessors().most());
     let read = RowWork::Read { rows: rows.reads(count), from, multiprocessors };
     ("read rows in place", Work::Rows(read))
 }
@@ -41,7 +41,13 @@ pub(super) fn staged(plan: &mut FeedPlan, rows: &Rows<'_>, before: Option<Task>)
     let prefetch = features.prefetched();
     let (buffers, freed) = if prefetch > 0 { (prefetch, Freed::Taken) } else { (1, Freed::Trained) };
     let tasks = before.into_iter().chain([("copy rows to a buffer", Work::Rows(copy))]).collect();
-    plan.lanes.push(FeedLane { part: FeedPart::Gather, tasks, buffers, freed });
+    plan.lanes.push(FeedLane {
+        part: FeedPart::Gather,
+        tasks,
+        multiprocessors: rows.multiprocessors(),
+        buffers,
+        freed,
+    });
     let to_gpu = TierCopy { from: Medium::HOST, to: Medium::HBM, bytes, role: Role::Input };
     let copied = ("copy the buffer", Work::Transfer(to_gpu));
     // Beside rows of a cache they go from a buffer to their places.

@@ -9,7 +9,10 @@ use hw_models::reads::INDEX_BYTES;
 
 use crate::graph::operator::{Dtype, Medium, Role, RowReads, RowWork, TierCopy, Traversal, Walk, Work};
 
-use super::settings::{Features, Home, Process, Sampling, SamplingPlace};
+use crate::schedule::Multiprocessors;
+
+use super::process::Process;
+use super::settings::{Features, Home, Sampling, SamplingPlace};
 use super::{FeedLane, FeedPart, FeedPlan, Freed};
 
 /// A mini-batch in numbers, each the mean of an epoch.
@@ -102,6 +105,7 @@ impl FeedPlan {
         let missed = ((batch.rows as f64) * (1.0 - batch.on_gpu.hits)).round() as u64;
         let buffers = features.buffers();
         let mut plan = Self { lanes: vec![sample(sampling, features, batch, around)], ..Self::default() };
+        plan.training = features.process.training(around.multiprocessors);
         plan.on_gpu = batch.on_gpu.rows * batch.row_bytes;
         plan.on_gpu += (u64::from(buffers) - 1) * batch.rows * batch.row_bytes;
         if sampling.place == SamplingPlace::Gpu {
@@ -141,10 +145,11 @@ fn sample(sampling: &Sampling, features: &Features, batch: &Batch, around: Aroun
         place => (draws::tasks(batch, sampling.ids.bytes(), place, around.arrays_of_driver), 0),
     };
     // Another process reads rows while this one draws for the next batch, or draws them as well.
-    let is_beside = matches!(features.process, Process::Mps(_)) || features.prefetched() > 0;
+    let is_beside = features.process != Process::Same || features.prefetched() > 0;
     let ahead = if is_beside { ahead.max(1) } else { ahead };
     let (buffers, freed) = if ahead > 0 { (2 * ahead, Freed::Taken) } else { (1, Freed::Trained) };
-    FeedLane { part: FeedPart::Sample, tasks, buffers, freed }
+    let multiprocessors = features.process.reading(around.multiprocessors);
+    FeedLane { part: FeedPart::Sample, tasks, multiprocessors, buffers, freed }
 }
 
 /// A kernel that reads different rows by index, and other bytes in order.
@@ -182,7 +187,9 @@ impl Rows<'_> {
     /// A lane of the GPU that ends with rows in a buffer of the batch.
     fn gather(&self, tasks: impl IntoIterator<Item = Task>) -> FeedLane<Task> {
         let tasks = tasks.into_iter().chain(self.cached()).collect();
-        FeedLane { part: FeedPart::Gather, tasks, buffers: self.buffers, freed: Freed::Trained }
+        let multiprocessors = self.multiprocessors();
+        let (buffers, freed) = (self.buffers, Freed::Trained);
+        FeedLane { part: FeedPart::Gather, tasks, multiprocessors, buffers, freed }
     }
 
     /// Reads of a number of rows of the table.
@@ -198,14 +205,9 @@ impl Rows<'_> {
         self.batch.table_rows * self.batch.row_bytes
     }
 
-    /// Multiprocessors that kernels may hold which read rows over links.
-    fn multiprocessors(&self) -> u32 {
-        match self.features.process {
-            Process::Mps(share) => {
-                ((f64::from(self.around.multiprocessors) * share.as_f64()).round() as u32).max(1)
-            }
-            Process::Same | Process::Separate => u32::MAX,
-        }
+    /// Multiprocessors that kernels get which read rows.
+    fn multiprocessors(&self) -> Multiprocessors {
+        self.features.process.reading(self.around.multiprocessors)
     }
 }
 
@@ -213,7 +215,7 @@ impl Features {
     /// Buffers of batches in the memory of the GPU.
     fn buffers(&self) -> u32 {
         let on_gpus = matches!(self.home, Home::Gpu | Home::Striped | Home::Sharded);
-        let ahead = !on_gpus && (matches!(self.process, Process::Mps(_)) || self.prefetched() > 0);
+        let ahead = !on_gpus && (self.process != Process::Same || self.prefetched() > 0);
         self.buffers.map_or(if ahead { 2 } else { 1 }, |buffers| buffers.get() as u32)
     }
 }

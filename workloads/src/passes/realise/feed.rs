@@ -8,13 +8,15 @@
 //! ```
 
 use crate::feed::{FeedLane, FeedPart, Freed};
-use crate::schedule::{Call, Item, Lane, LaneKind, Nth, Schedule, SignalId, Why};
+use crate::schedule::{Call, Item, Lane, LaneKind, Multiprocessors, Nth, Schedule, SignalId, Why};
 
-/// Adds the lanes of the first stage, and what its compute lane waits for.
-pub fn realise(schedule: &mut Schedule, lanes: &[FeedLane]) {
+/// Adds the lanes of the first stage, and what its compute lane waits for, whose kernels get
+/// `training`.
+pub fn realise(schedule: &mut Schedule, lanes: &[FeedLane], training: Multiprocessors) {
     if lanes.is_empty() {
         return;
     }
+    schedule.compute(0).into_iter().for_each(|lane| lane.multiprocessors = training);
     let freed_late = lanes.iter().any(|lane| lane.freed == Freed::Trained);
     let trained = freed_late.then(|| schedule.signal("batches that are trained".to_owned()));
     let mut before: Option<SignalId> = None;
@@ -34,6 +36,7 @@ pub fn realise(schedule: &mut Schedule, lanes: &[FeedLane]) {
         items.push(Item::Signal(made));
         items.extend(frees(lanes, &taken, at).map(Item::Signal));
         let mut of_part = Lane::new(0, kind(lane.part));
+        of_part.multiprocessors = lane.multiprocessors;
         let block = of_part.block(of_part.kind.name(), items);
         let call = |micro_batch| Call { block, micro_batch, number: 0 };
         of_part.calls.extend((0..schedule.micro_batches).map(call));

@@ -27,14 +27,14 @@ impl Pass for Visits {
     }
 
     fn apply(&self, plan: &mut Plan, _: &Context<'_>) -> Result<(), PlanError> {
-        let Plan { graph, exchanges, updates, feed, memory, steps, .. } = plan;
+        let Plan { graph, exchanges, updates, feed, training, memory, steps, .. } = plan;
         for Step { order, cohorts } in steps {
             for cohort in cohorts {
                 let mut schedule = realise(order, graph, memory.clone());
                 collectives::realise(&mut schedule, graph);
                 let done = exchanges::realise(&mut schedule, graph, exchanges);
                 host_update::realise(&mut schedule, updates, &done);
-                feed::realise(&mut schedule, feed);
+                feed::realise(&mut schedule, feed, *training);
                 cohort.schedule = schedule;
             }
         }
