@@ -192,6 +192,23 @@ fn each_pass_of_hector_brings_its_part_and_is_beside_the_others() {
     assert!(peaks[1] < peaks[2], "compaction stores a row a pair: {peaks:?}");
 }
 
+/// Of 57 GB of rows a cache of 60 % is more than a GPU of 24 GB has beside a network. The largest
+/// that fits is told with the time of a step that has batches before it.
+#[test]
+fn a_cache_that_is_too_large_is_told_one_that_fits() {
+    let papers = |cache: u32| {
+        format!(
+            "{{ model: {{ graph: {{ data: {{ preset: papers100M }} }} }}, features: {{ width: 128, access: zero-copy, cache: {{ share: {cache} % }} }} }}"
+        )
+    };
+    let variants = [papers(60), papers(42), papers(48)];
+    let runs = of(SAMPLED, &variants.each_ref().map(String::as_str));
+    let remedy = &runs[0].failure.as_ref().expect("it does not fit").remedies[0];
+    assert!(remedy.action.contains("share: 42.0 %"), "{remedy:?}");
+    assert_eq!(remedy.step_time_s, runs[1].step_time());
+    assert!(runs[2].failure.is_some());
+}
+
 /// A weight of 64 x 64 in fp32 for each edge is 16 KiB.
 #[test]
 fn weights_of_edges_fit_small_graphs_alone() {

@@ -4,6 +4,7 @@
 use hw_models::machine::{Choice, GpuSettings};
 use workloads::passes::Saving;
 
+use super::features;
 use crate::plans;
 use crate::schema::{
     Count, GatherLimit, Machine, Model, Scenario, Schedule, Sharding, SingleNode, Techniques,
@@ -71,6 +72,7 @@ pub(super) fn singles(scenario: &Scenario) -> Vec<Family> {
     families.extend(before.waiting());
     families.extend(before.balanced());
     families.extend(Techniques::savings(before.layers()).into_iter().map(|saving| before.technique(saving)));
+    families.extend(features::families(scenario));
     families.extend(before.smaller_micro_batches());
     families.extend(before.deeper());
     families
@@ -254,6 +256,6 @@ impl Before<'_> {
     }
 }
 
-fn said(path: &str, value: &impl ToString) -> (String, String) {
+pub(super) fn said(path: &str, value: &impl ToString) -> (String, String) {
     (path.to_owned(), value.to_string())
 }

@@ -5,6 +5,7 @@
 //! over it as `--set` would be, passes the same checks, and does the same work in a step.
 
 mod change;
+mod features;
 mod words;
 
 use std::collections::BTreeSet;
@@ -18,7 +19,7 @@ use super::outcomes::Outcomes;
 use super::{Progress, plan};
 use crate::experiment::Experiment;
 use crate::plans;
-use crate::schema::{Bytes, Model, Scenario};
+use crate::schema::{Bytes, Model, Run, Scenario, Steps};
 
 use change::{Change, Family};
 
@@ -156,8 +157,10 @@ impl Search<'_> {
         };
         let (settings, mut changed) =
             change.ways.iter().find_map(|settings| Some((settings, resolved(&settings)?)))?;
-        // One step of one seed tells whether it fits.
-        changed.run = Default::default();
+        // One seed tells whether it fits, and one step unless batches are on their way.
+        let drawn = changed.model.graph().is_some_and(|graph| graph.sampling.is_some());
+        let steps = if drawn { changed.run.steps } else { Steps::default() };
+        changed.run = Run { steps, ..Run::default() };
         let run = self.outcomes.tried(&changed)?;
         let step_time_s = run.step_time()?;
         let allocated = run.fullest_allocator().map(AllocatorPeak::needed_bytes);
