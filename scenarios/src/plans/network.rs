@@ -13,7 +13,7 @@ use workloads::model::network::{LayerShape, Network, Subgraph};
 use workloads::plan::{LayeredPlan, PlanError};
 
 use super::{layered, machine};
-use crate::schema::{CachePolicy, Count, GraphNetwork, Scenario, Share};
+use crate::schema::{AnyLayer, CachePolicy, Count, GraphNetwork, Scenario, Share};
 
 /// The plan of a checked scenario whose model is `settings`.
 ///
@@ -30,22 +30,22 @@ pub(crate) fn plan(scenario: &Scenario, settings: &GraphNetwork) -> Result<Layer
 /// The network of a scenario. `None`: its graph is not known.
 pub(crate) fn read(scenario: &Scenario, settings: &GraphNetwork) -> Option<LayeredModel> {
     let graph = settings.graph.as_deref()?;
-    let (kind, of_layers) = settings.network.parts();
-    let count = of_layers.layers.get();
+    let layers = settings.network.layers();
     let inputs = inputs(scenario, settings)?;
-    let hidden = of_layers.hidden.get();
-    let (complete, outputs) = (of_layers.complete, of_layers.outputs.map_or(hidden, Count::get));
-    let shape = |at: u64| LayerShape {
-        inputs: if at == 0 && !complete { inputs } else { hidden },
-        outputs: if at + 1 == count && !complete { outputs } else { hidden },
-        heads: of_layers.heads.get(),
-        is_last: at + 1 == count,
-        gated: complete,
-    };
-    let ends = complete.then_some([inputs, outputs]);
-    let network = Network { kind, layers: (0..count).map(shape).collect(), ends, system: settings.system };
+    let complete = settings.network.alike().filter(|(_, alike)| alike.complete);
+    // Around its layers a complete network has linear ones, which change widths.
+    let ends = complete.map(|(_, alike)| [inputs, alike.outputs.unwrap_or(alike.hidden).get()]);
+    let mut read = ends.map_or(inputs, |_| layers.first().map_or(inputs, |first| first.width));
+    let mut shapes = Vec::new();
+    for (at, &AnyLayer { kind, width, heads }) in layers.iter().enumerate() {
+        let is_last = at + 1 == layers.len();
+        let (inputs, outputs, gated) = (read, width, ends.is_some());
+        shapes.push((kind, LayerShape { inputs, outputs, heads, is_last, gated }));
+        read = width;
+    }
+    let network = Network { layers: shapes, ends, system: settings.system };
     let parts = match &settings.sampling {
-        None => vec![Subgraph::whole(graph); count as usize],
+        None => vec![Subgraph::whole(graph); layers.len()],
         Some(sampling) => {
             let fan_out = fan_out(sampling);
             Subgraph::sampled(graph, &hops(graph, sampling), &fan_out, sampling.ids.bytes())
@@ -56,10 +56,9 @@ pub(crate) fn read(scenario: &Scenario, settings: &GraphNetwork) -> Option<Layer
 
 /// Width of the features that the first layer reads.
 pub(crate) fn inputs(scenario: &Scenario, settings: &GraphNetwork) -> Option<u64> {
-    let (_, of_layers) = settings.network.parts();
-    let of_features = scenario.features.as_ref().and_then(|features| features.width);
+    let of_features = scenario.features.as_ref().and_then(|features| features.width).map(Count::get);
     let of_graph = || settings.graph.as_ref()?.feature_width;
-    of_layers.inputs.or(of_features).map(Count::get).or_else(of_graph)
+    settings.network.inputs().or(of_features).or_else(of_graph)
 }
 
 /// The way of mini-batches; none where a step takes the whole graph.

@@ -83,14 +83,17 @@ fn network(scenario: &Scenario, model: &GraphNetwork) -> Vec<Parameter> {
     let graph = model.graph.as_ref();
     let count = |count: u64| quantity::count(count as f64);
     let sampling = model.sampling.as_ref();
-    let (kind, of_layers) = model.network.parts();
+    let layers = model.network.layers();
+    let mut kinds: Vec<&str> = layers.iter().map(|layer| layer.kind.name()).collect();
+    kinds.dedup();
+    let hidden = model.network.alike().map(|(_, alike)| alike.hidden.get().to_string());
     vec![
         (".data", "graph", graph.map(|graph| graph.name.clone())),
         (".nodes", "nodes", graph.map(|graph| count(graph.nodes()))),
         (".edges", "edges", graph.map(|graph| count(graph.edges()))),
-        (".network", "network", Some(kind.name().to_owned())),
-        (".layers", "layers", Some(of_layers.layers.get().to_string())),
-        (".hidden", "hidden", Some(of_layers.hidden.get().to_string())),
+        (".network", "network", Some(kinds.join(", "))),
+        (".layers", "layers", Some(layers.len().to_string())),
+        (".hidden", "hidden", hidden),
         (".system", "system", Some(model.system.name().to_owned())),
         ("machine", "GPUs", Some(plans::ranks(scenario).to_string())),
         (".batch", "seeds per mini-batch", sampling.map(|sampling| sampling.batch.get().to_string())),

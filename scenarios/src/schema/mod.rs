@@ -44,7 +44,8 @@ pub use hw_models::settings::{
 pub use layers::LayerList;
 pub use memory::{BytesPerParameter, MemoryLimit, Pinned, WhenFull};
 pub use model::{Device, Model, ProfiledPipeline, Stages};
-pub use network::{GraphData, GraphNetwork, NetworkLayers, NetworkSettings};
+pub(crate) use network::AnyLayer;
+pub use network::{GraphData, GraphNetwork, LayerWidth, ListedLayer, NetworkLayers, NetworkSettings};
 pub use parallelism::{Idle, OverlapGradientReduce, Parallelism};
 pub(crate) use programmed::ProgramPreset;
 pub use programmed::{ProgramBase, Programmed};

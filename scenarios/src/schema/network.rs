@@ -41,7 +41,7 @@ pub enum GraphData {
 }
 
 /// A network by what its layers compute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkSettings {
     /// Graph convolution.
@@ -56,6 +56,39 @@ pub enum NetworkSettings {
     Rgat(NetworkLayers),
     /// Heterogeneous graph transformer.
     Hgt(NetworkLayers),
+    /// Layers one by one, the one that reads the features first.
+    #[schemars(extend("examples" = [{ "list": [{ "sage": { "width": 256 } }, { "gat": { "width": 64, "heads": 4 } }] }]))]
+    List(Vec<ListedLayer>),
+}
+
+/// A layer of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ListedLayer {
+    /// Graph convolution.
+    Gcn(LayerWidth),
+    /// GraphSAGE with means.
+    Sage(LayerWidth),
+    /// Graph attention.
+    Gat(LayerWidth),
+    /// Relational graph convolution.
+    Rgcn(LayerWidth),
+    /// Relational graph attention.
+    Rgat(LayerWidth),
+    /// Heterogeneous graph transformer.
+    Hgt(LayerWidth),
+}
+
+/// Size of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LayerWidth {
+    /// Width of what it makes.
+    #[schemars(extend("examples" = [64]))]
+    pub width: Count<1, 1_048_576>,
+    /// Attention heads, which share the width.
+    #[serde(default = "one_head")]
+    pub heads: Count<1, 1_024>,
 }
 
 /// Layers of a network.
@@ -90,16 +123,67 @@ fn one_head() -> Count<1, 1_024> {
     Count::literal(1)
 }
 
+/// A layer of any network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AnyLayer {
+    pub(crate) kind: NetworkKind,
+    /// Width of what it makes.
+    pub(crate) width: u64,
+    pub(crate) heads: u64,
+}
+
 impl NetworkSettings {
-    /// Function of layers, and how they are sized.
-    pub(crate) const fn parts(&self) -> (NetworkKind, &NetworkLayers) {
-        match self {
+    /// All layers, the one that reads the features first.
+    pub(crate) fn layers(&self) -> Vec<AnyLayer> {
+        if let Self::List(layers) = self {
+            return layers.iter().map(ListedLayer::of).collect();
+        }
+        let Some((kind, alike)) = self.alike() else { return Vec::new() };
+        let heads = alike.heads.get();
+        let hidden = AnyLayer { kind, width: alike.hidden.get(), heads };
+        let mut layers = vec![hidden; alike.layers.get() as usize];
+        let outputs = alike.outputs.filter(|_| !alike.complete);
+        if let (Some(last), Some(outputs)) = (layers.last_mut(), outputs) {
+            last.width = outputs.get();
+        }
+        layers
+    }
+
+    /// Function of layers that are alike, and how they are sized; none of a list.
+    pub(crate) const fn alike(&self) -> Option<(NetworkKind, &NetworkLayers)> {
+        Some(match self {
             Self::Gcn(layers) => (NetworkKind::Gcn, layers),
             Self::Sage(layers) => (NetworkKind::Sage, layers),
             Self::Gat(layers) => (NetworkKind::Gat, layers),
             Self::Rgcn(layers) => (NetworkKind::Rgcn, layers),
             Self::Rgat(layers) => (NetworkKind::Rgat, layers),
             Self::Hgt(layers) => (NetworkKind::Hgt, layers),
-        }
+            Self::List(_) => return None,
+        })
+    }
+
+    /// Width of the features that the first layer reads, where the network says it.
+    pub(crate) fn inputs(&self) -> Option<u64> {
+        self.alike().and_then(|(_, alike)| alike.inputs).map(Count::get)
+    }
+
+    /// The place of a layer below `model.graph.network`: `sage`, or `list.1.gat`.
+    pub(crate) fn place(&self, layer: usize) -> String {
+        let kind = self.layers().get(layer).map_or("", |layer| layer.kind.name());
+        if self.alike().is_some() { kind.to_owned() } else { format!("list.{layer}.{kind}") }
+    }
+}
+
+impl ListedLayer {
+    fn of(&self) -> AnyLayer {
+        let (kind, LayerWidth { width, heads }) = match *self {
+            Self::Gcn(size) => (NetworkKind::Gcn, size),
+            Self::Sage(size) => (NetworkKind::Sage, size),
+            Self::Gat(size) => (NetworkKind::Gat, size),
+            Self::Rgcn(size) => (NetworkKind::Rgcn, size),
+            Self::Rgat(size) => (NetworkKind::Rgat, size),
+            Self::Hgt(size) => (NetworkKind::Hgt, size),
+        };
+        AnyLayer { kind, width: width.get(), heads: heads.get() }
     }
 }

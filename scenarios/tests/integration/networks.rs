@@ -42,6 +42,29 @@ fn rising(times: &[f64]) -> bool {
     times.windows(2).all(|pair| pair[0] <= pair[1] * (1.0 + 1e-9))
 }
 
+/// A list of layers is the network that it spells out, on all of a graph and in mini-batches.
+#[test]
+fn a_network_and_the_list_of_its_layers_are_one() {
+    let alike = "{ sage: { layers: 3, hidden: 16, outputs: 41 } }";
+    let listed = "{ list: [{ sage: { width: 16 } }, { sage: { width: 16 } }, { sage: { width: 41 } }] }";
+    let mixed =
+        "{ list: [{ sage: { width: 16 } }, { gat: { width: 16, heads: 4 } }, { gcn: { width: 41 } }] }";
+    for sampling in ["", "sampling: { batch: 1000, fan_out: [15, 10, 5], workers: 0 }"] {
+        let base = SAMPLED
+            .replace("{ sage: { layers: 2, hidden: 16, outputs: 41 } }", alike)
+            .replace("sampling: { batch: 1000, fan_out: [25, 10], workers: 0 }", sampling);
+        let width = if sampling.is_empty() { "{ width: 602 }" } else { "{ width: 602, access: zero-copy }" };
+        let of_network = |network: &str| {
+            let text = format!("{}features: {width}\n", base.replace(alike, network));
+            run(&read(&text, &[]).unwrap_or_else(|wrong| panic!("{:?}", messages(&wrong)))).variants.remove(0)
+        };
+        let [alike, listed, mixed] = [alike, listed, mixed].map(of_network);
+        assert_eq!(alike.step_time(), listed.step_time(), "{sampling}");
+        assert_eq!(alike.peak_memory_bytes, listed.peak_memory_bytes);
+        assert_ne!(time(&mixed), time(&listed));
+    }
+}
+
 /// In line, a batch is drawn, read and trained one after the other; ahead, the slowest decides.
 #[test]
 fn lanes_in_line_add_up_and_lanes_ahead_take_the_longest() {
@@ -299,6 +322,17 @@ fn what_has_no_meaning_is_told_with_a_remedy() {
         ),
         ("parallelism: {", "features: { process: separate }\nparallelism: {", "no kernel of another process"),
         ("workers: 0", "workers: 0 }\n    system: { hector: {} ", "`hector` does not support `sage`"),
+        ("sage: { layers: 2, hidden: 16, outputs: 41 }", "list: []", "1 to 64 layers, not 0"),
+        (
+            "sage: { layers: 2, hidden: 16, outputs: 41 }",
+            "list: [{ sage: { width: 16 } }, { gat: { width: 30, heads: 4 } }]",
+            "4 heads do not share a width of 30",
+        ),
+        (
+            "sage: { layers: 2, hidden: 16, outputs: 41 }",
+            "list: [{ gcn: { width: 16 } }]",
+            "reads 1 hops, not 2",
+        ),
         ("hidden: 16", "hidden: 16, complete: true", "`sage` has nothing around its layers"),
         ("precision: fp32", "precision: fp32, global_batch: 10", "`training.global_batch` has no meaning"),
         ("preset: reddit", "statistics: { nodes: 10, edges: 0 }", "edges"),

@@ -72,7 +72,8 @@ const TYPED: [u64; 2] = [3 + 2 + 3, 2 + 3 + 3];
 /// Two layers, of which the second has a gradient of its features.
 fn network(kind: NetworkKind, system: System) -> Network {
     let shape = LayerShape { inputs: WIDTH, outputs: WIDTH, heads: 1, is_last: false, gated: false };
-    Network { kind, layers: vec![shape, LayerShape { is_last: true, ..shape }], ends: None, system }
+    let last = LayerShape { is_last: true, ..shape };
+    Network { layers: vec![(kind, shape), (kind, last)], ends: None, system }
 }
 
 fn model(kind: NetworkKind, system: System, step: Step) -> LayeredModel {
@@ -367,8 +368,8 @@ fn tensors_of_a_layer_are_those_counted_by_hand() {
 fn the_example_of_dgl_launches_the_kernels_of_its_trace() {
     let acm = GraphSource::Preset("acm".to_owned()).graph().expect("it is a preset");
     let shape = LayerShape { inputs: 256, outputs: 256, heads: 4, is_last: false, gated: true };
-    let layers = vec![shape, LayerShape { is_last: true, ..shape }];
-    let network = Network { kind: Hgt, layers, ends: Some([256, 14]), system: System::DglHetero };
+    let layers = vec![(Hgt, shape), (Hgt, LayerShape { is_last: true, ..shape })];
+    let network = Network { layers, ends: Some([256, 14]), system: System::DglHetero };
     let parts = [Subgraph::whole(&acm), Subgraph::whole(&acm)];
     let on = LayeredExecution { step: Step::Forward, ..execution(1) };
     let model = network.model(&parts, &on);

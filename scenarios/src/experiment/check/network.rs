@@ -10,10 +10,13 @@ use workloads::passes::ModelKind;
 use super::layered::NO_PLACEHOLDERS;
 use super::{Check, batches};
 use crate::plans;
-use crate::schema::{Count, GraphData, GraphNetwork, Scenario, Step, Steps, UpdateRule};
+use crate::schema::{AnyLayer, Count, GraphData, GraphNetwork, Scenario, Step, Steps, UpdateRule};
 
 const MODEL: &str = "model.graph";
 const DATA: &str = "model.graph.data";
+const NETWORK: &str = "model.graph.network";
+/// Most layers of a network.
+const LAYERS_MAX: usize = 64;
 const SAMPLING: &str = "model.graph.sampling";
 const FAN_OUT: &str = "model.graph.sampling.fan_out";
 const SYSTEM: &str = "model.graph.system";
@@ -123,39 +126,52 @@ impl Check<'_> {
 
     /// Widths that are known and whole.
     fn sized(&mut self, scenario: &Scenario, settings: &GraphNetwork) {
-        let (kind, of_layers) = settings.network.parts();
-        let path = format!("model.graph.network.{}", kind.name());
         if settings.graph.is_some() && plans::network::inputs(scenario, settings).is_none() {
             let message = "the width of the features is not known";
             self.report_with(
                 INPUTS,
-                &[DATA, "model.graph.network"],
+                &[DATA, NETWORK],
                 message,
                 "write for example `features: { width: 128 }`",
             );
         }
-        let heads = of_layers.heads.get();
-        let outputs = match of_layers.outputs {
-            Some(outputs) if !of_layers.complete => outputs.get(),
-            _ => of_layers.hidden.get(),
-        };
-        for (key, width) in [("hidden", of_layers.hidden.get()), ("outputs", outputs)] {
-            if width % heads != 0 {
-                let key = format!("{path}.{key}");
-                let message = format!("{heads} heads do not share a width of {width}");
-                self.report_with(&key, &[&path], message, format!("make it a multiple of {heads}"));
-                break;
-            }
+        let layers = settings.network.layers();
+        if layers.is_empty() || layers.len() > LAYERS_MAX {
+            let message = format!("a network has 1 to {LAYERS_MAX} layers, not {}", layers.len());
+            self.report(
+                &[("model.graph.network.list", String::new())],
+                message,
+                "write for example `- sage: { width: 64 }`",
+            );
+            return;
         }
-        if of_layers.complete && kind != NetworkKind::Hgt {
-            let key = format!("{path}.complete");
+        let places: Vec<String> =
+            (0..layers.len()).map(|at| format!("{NETWORK}.{}", settings.network.place(at))).collect();
+        let uneven =
+            layers.iter().zip(&places).enumerate().find(|(_, (layer, _))| layer.width % layer.heads != 0);
+        if let Some((at, (AnyLayer { width, heads, .. }, place))) = uneven {
+            let key = match settings.network.alike() {
+                None => "width",
+                Some((_, alike)) if at + 1 == layers.len() && alike.outputs.is_some() => "outputs",
+                Some(_) => "hidden",
+            };
+            let message = format!("{heads} heads do not share a width of {width}");
+            let help = format!("make it a multiple of {heads}");
+            self.report_with(&format!("{place}.{key}"), &[place], message, help);
+        }
+        if let Some((kind, alike)) = settings.network.alike().filter(|(kind, _)| *kind != NetworkKind::Hgt)
+            && alike.complete
+        {
             let message = format!("`{}` has nothing around its layers", kind.name());
-            self.report_with(&key, &[&path], message, "remove it");
+            self.report_with(&format!("{}.complete", places[0]), &[&places[0]], message, "remove it");
         }
         let trained = scenario.training.step.unwrap_or_default() != Step::Forward;
-        if let Err((fault, remedy)) = settings.system.supports(Asked { kind, trained, heads }) {
+        let unsupported = layers.iter().zip(&places).find_map(|(&AnyLayer { kind, heads, .. }, place)| {
+            settings.system.supports(Asked { kind, trained, heads }).err().map(|fault| (place, fault))
+        });
+        if let Some((place, (fault, remedy))) = unsupported {
             let before = self.findings.len();
-            self.report_with(SYSTEM, &[&path], fault, remedy);
+            self.report_with(SYSTEM, &[place], fault, remedy);
             self.findings[before..].iter_mut().for_each(|found| found.problem.unsupported = true);
         }
     }
@@ -163,12 +179,11 @@ impl Check<'_> {
     /// One fan-out for each layer.
     fn hops(&mut self, settings: &GraphNetwork) {
         let Some(sampling) = &settings.sampling else { return };
-        let (_, of_layers) = settings.network.parts();
-        let (hops, layers) = (sampling.fan_out.len() as u64, of_layers.layers.get());
+        let (hops, layers) = (sampling.fan_out.len(), settings.network.layers().len());
         if hops != layers {
             let message = format!("a network of {layers} layers reads {layers} hops, not {hops}");
             let help = "write a number of neighbours for each layer, from the seeds outwards";
-            self.report_with(FAN_OUT, &["model.graph.network"], message, help);
+            self.report_with(FAN_OUT, &[NETWORK], message, help);
         }
         if settings.graph.as_ref().is_some_and(|graph| graph.training_nodes == Some(0)) {
             self.report(

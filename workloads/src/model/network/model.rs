@@ -18,10 +18,8 @@ use super::system::{Rules, System};
 /// A network as a system runs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// Function of its layers.
-    pub kind: NetworkKind,
-    /// Their shapes, the first one first.
-    pub layers: Vec<LayerShape>,
+    /// Functions and shapes of its layers, the first one first.
+    pub layers: Vec<(NetworkKind, LayerShape)>,
     /// Width of the features that a linear layer of each type of nodes reads before the first, and
     /// classes of another one behind the last. `None`: layers alone.
     pub ends: Option<[u64; 2]>,
@@ -32,12 +30,13 @@ pub struct Network {
 impl Network {
     /// Its operators, each layer on the part of a graph that it works on.
     pub fn model(&self, parts: &[Subgraph], on: &LayeredExecution) -> LayeredModel {
-        let own = |(&shape, part): (&LayerShape, &Subgraph)| (self.kind.layer(shape), part.clone());
-        let mut layers: Vec<(NetworkLayer, Subgraph)> = self.layers.iter().zip(parts).map(own).collect();
+        let own = self.layers.iter().zip(parts);
+        let mut layers: Vec<(NetworkLayer, Subgraph)> =
+            own.map(|(&(kind, shape), part)| (kind.layer(shape), part.clone())).collect();
         if let (Some([features, classes]), Some(first), Some(last)) = (self.ends, parts.first(), parts.last())
         {
-            let hidden = self.layers.first().map_or(features, |shape| shape.inputs);
-            let width = self.layers.last().map_or(hidden, |shape| shape.outputs);
+            let hidden = self.layers.first().map_or(features, |(_, shape)| shape.inputs);
+            let width = self.layers.last().map_or(hidden, |(_, shape)| shape.outputs);
             layers.insert(0, (entry(features, hidden), Subgraph::of_nodes(&first.sources)));
             // Nodes of the first type have classes.
             let destinations = last.destinations.iter().take(1).copied().collect();
