@@ -29,7 +29,7 @@ const ASKED_MAX: usize = 16 << 30;
 /// described in place of GPUs and network interfaces, sizes that 1 does not divide, lists of one
 /// where a file needs more, statistics of graphs that go with others, networks that no file has, the
 /// queue of a trace.
-const USELESS_MAX: usize = 135;
+const USELESS_MAX: usize = 147;
 
 /// Files that have a use for the settings: those of each kind of model.
 const BASES: [(&str, &str); 16] = [
