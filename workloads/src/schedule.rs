@@ -109,12 +109,12 @@ pub struct Lane {
 /// Multiprocessors of a GPU that kernels of a lane get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Multiprocessors {
-    /// Those that no other kernel has.
+    /// Multiprocessors that no other kernel has.
     #[default]
     Free,
-    /// Of these, at most so many.
+    /// A number of free ones, at most.
     AtMost(u32),
-    /// All, of which there are so many: no kernel of another lane runs at the same time.
+    /// The number of all: no kernel of another lane runs at the same time.
     Alone(u32),
 }
 

@@ -337,13 +337,15 @@ fn values(
     });
     let rate = change.rate.map(gb_per_s).filter(|rate| !possible(rate));
     let rate = rate.map(|_| "is no rate of a memory: write one up to 1,000,000 GB/s".to_owned());
-    let processor = node.is_none_or(|node| node.processor.is_some());
-    let halves = (part.starts_with("socket") && !processor).then_some((change.cores, change.power));
-    let lacks = |setting: &str| {
-        format!("needs `{setting}` beside it: the catalogue does not say which processors the node has")
+    let unknown = kind_of(part) == "socket" && node.is_some_and(|node| node.processor.is_none());
+    let lacks = |given: bool, other: &str, is_there: bool| {
+        (unknown && given && !is_there).then(|| {
+            format!("needs `{other}` beside it: the catalogue does not say which processors the node has")
+        })
     };
-    let cores = halves.filter(|half| half.0.is_some() && half.1.is_none()).map(|_| lacks("power"));
-    let power = halves.filter(|half| half.0.is_none() && half.1.is_some()).map(|_| lacks("cores"));
+    let [has_cores, has_power] = [change.cores.is_some(), change.power.is_some()];
+    let cores = lacks(has_cores, "power", has_power);
+    let power = lacks(has_power, "cores", has_cores);
     let unwired = node.is_some_and(|node| node.nvlink == NvLinkFabric::default());
     let nvlinks = change.nvlinks.filter(|links| unwired && links.get() > 0);
     let nvlinks = nvlinks.map(|_| "joins nothing: the node wires no NVLinks".to_owned());

@@ -98,7 +98,7 @@ impl<'a> Wiring<'a> {
         self.add(LocalPart { name, kind, model: None, capacity: None, peer_to_peer: true })
     }
 
-    /// What is known of the processor of a socket.
+    /// The processor of a socket, as the entry `of` has it.
     pub(super) fn processor(&mut self, socket: u32, processor: Processor, of: &str, sources: &Sources) {
         self.check(of, "processor_tdp_w", processor.tdp_w);
         for (name, value) in

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantity;
 
-/// Power and energy of the GPUs of a run; networks and cooling are beside them.
+/// Power and energy of the GPUs of a run, and power of its hosts; networks and cooling are beside them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PowerUse {
     /// Mean power of a GPU's board during a step (W), mean over the ranks.

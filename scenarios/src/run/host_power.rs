@@ -33,12 +33,13 @@ pub(super) fn host_power(
     let ranks = lowered.ranks.len() as u32;
     let hosts = ranks.div_ceil(machine.gpus_per_node()).max(1);
     let ranks_of_host = f64::from(ranks) / f64::from(hosts);
+    let share = |kind| (moving_s(lowered, run, &[kind]) / run.time.as_secs().max(f64::MIN_POSITIVE)).min(1.0);
+    let (issuing, updating) = (ranks_of_host * issuing(scenario, share), share(LaneKind::HostUpdate));
     let (mut all_w, mut busy_cores) = (0.0, 0.0);
     for host in 0..hosts {
         let processors = machine.processors_of_node(host)?;
-        let cores: u32 = processors.iter().map(|processor| processor.cores).sum();
-        let of_rank = f64::from(cores) / ranks_of_host;
-        let busy = (ranks_of_host * busy(scenario, (lowered, run), of_rank)).min(cores.into());
+        let cores = processors.iter().map(|processor| f64::from(processor.cores)).sum::<f64>();
+        let busy = (issuing + cores * updating).min(cores);
         let memories = machine.memories_of_node(host).filter_map(|memory| machine.part(memory).capacity);
         let gib = memories.sum::<u64>() as f64 / f64::from(1 << 30);
         all_w += catalogue::host_power().drawn(&processors, gib, busy);
@@ -52,17 +53,15 @@ pub(super) fn host_power(
     })
 }
 
-/// Cores that a rank keeps busy on average, of those that are its own.
-fn busy(scenario: &Scenario, (lowered, run): (&Lowered, &Run), own: f64) -> f64 {
-    let share = |kind| (moving_s(lowered, run, &[kind]) / run.time.as_secs().max(f64::MIN_POSITIVE)).min(1.0);
-    let issuing = 1.0 + own * share(LaneKind::HostUpdate);
+/// Cores that a rank keeps busy on average beside updates of its parameters, from the share of the
+/// time in which a lane works.
+fn issuing(scenario: &Scenario, share: impl Fn(LaneKind) -> f64) -> f64 {
     let sampling = scenario.model.graph().and_then(|graph| graph.sampling.as_ref());
-    let Some(sampling) = sampling else { return issuing };
+    let Some(sampling) = sampling else { return 1.0 };
     let features = scenario.features.clone().unwrap_or_default();
     let drawing = if sampling.place == SamplingPlace::Host { sampling.workers.get() as f64 } else { 0.0 };
     let reading = if features.process == Process::Same { 0.0 } else { 1.0 };
-    issuing
-        + reading
+    1.0 + reading
         + drawing * share(LaneKind::Sample)
         + f64::from(copying(&features)) * share(LaneKind::GatherRows)
 }

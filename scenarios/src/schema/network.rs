@@ -142,8 +142,7 @@ impl NetworkSettings {
         let heads = alike.heads.get();
         let hidden = AnyLayer { kind, width: alike.hidden.get(), heads };
         let mut layers = vec![hidden; alike.layers.get() as usize];
-        let outputs = alike.outputs.filter(|_| !alike.complete);
-        if let (Some(last), Some(outputs)) = (layers.last_mut(), outputs) {
+        if let (Some(last), Some(outputs)) = (layers.last_mut(), alike.last_width()) {
             last.width = outputs.get();
         }
         layers
@@ -167,10 +166,17 @@ impl NetworkSettings {
         self.alike().and_then(|(_, alike)| alike.inputs).map(Count::get)
     }
 
-    /// The place of a layer below `model.graph.network`: `sage`, or `list.1.gat`.
-    pub(crate) fn place(&self, layer: usize) -> String {
-        let kind = self.layers().get(layer).map_or("", |layer| layer.kind.name());
-        if self.alike().is_some() { kind.to_owned() } else { format!("list.{layer}.{kind}") }
+    /// The place of layer `number` below `model.graph.network`: `sage`, or `list.1.gat`.
+    pub(crate) fn place(&self, number: usize, layer: &AnyLayer) -> String {
+        let kind = layer.kind.name();
+        if self.alike().is_some() { kind.to_owned() } else { format!("list.{number}.{kind}") }
+    }
+}
+
+impl NetworkLayers {
+    /// Width of what the last layer makes, where it is another than that of the layers before it.
+    pub(crate) fn last_width(&self) -> Option<Count<1, 1_048_576>> {
+        self.outputs.filter(|_| !self.complete)
     }
 }
 

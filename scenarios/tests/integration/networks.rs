@@ -112,8 +112,8 @@ fn an_epoch_from_its_begin_has_the_first_batch() {
     assert!(first > 0.0 && first < 2.0 * steady / 154.0, "{first} {ahead}");
 }
 
-/// Of 1,505 mini-batches 1,000 are simulated: the first one comes once, and all others after each
-/// other as they do later.
+/// The first of 1,505 mini-batches, of which 1,000 are simulated, comes once, and all others follow
+/// each other as they do later.
 #[test]
 fn an_epoch_that_is_simulated_in_part_has_its_first_batch_once() {
     let small = "model: { graph: { sampling: { batch: 102, workers: 2 } } }";
@@ -215,7 +215,7 @@ fn each_pass_of_hector_brings_its_part_and_is_beside_the_others() {
     assert!(peaks[1] < peaks[2], "compaction stores a row a pair: {peaks:?}");
 }
 
-/// Of 57 GB of rows a cache of 60 % is more than a GPU of 24 GB has beside a network. The largest
+/// A cache of 60 % of 57 GB of rows is more than a GPU of 24 GB has beside a network. The largest
 /// that fits is told with the time of a step that has batches before it.
 #[test]
 fn a_cache_that_is_too_large_is_told_one_that_fits() {

@@ -9,7 +9,7 @@ use crate::catalogue::{Catalogue, Gpu, NvLinks, PeakRates};
 use crate::provenance::Sources;
 use crate::settings::{Bytes, Count, FlopRate, Frequency, Power, Rate};
 
-use super::super::set::{gb_per_s, gib};
+use super::super::set::{gb_per_s, gib, watts};
 use super::{Choice, Description, LinkSettings, PortSettings, Reading, quantity};
 
 /// A GPU that the catalogue lacks.
@@ -207,7 +207,7 @@ impl GpuSettings {
         let tensor = self.tensor.clone().unwrap_or_default();
         Figures {
             clock_mhz: reading.positive("clock", self.clock.map(|clock| clock.hertz() as f64 / 1e6)),
-            tdp_w: reading.positive("power", self.power.map(|power| power.milliwatts() as f64 / 1e3)),
+            tdp_w: reading.positive("power", self.power.map(watts)),
             memory_gib: reading.positive("memory", self.memory.map(gib)),
             bandwidth_gb_per_s: reading.positive("memory_rate", self.memory_rate.map(gb_per_s)),
             l2_mib: reading.positive("l2", self.l2.map(|l2| l2.bytes() as f64 / f64::from(1 << 20))),

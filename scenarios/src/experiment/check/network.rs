@@ -145,14 +145,14 @@ impl Check<'_> {
             );
             return;
         }
-        let places: Vec<String> =
-            (0..layers.len()).map(|at| format!("{NETWORK}.{}", settings.network.place(at))).collect();
+        let place = |(at, layer)| format!("{NETWORK}.{}", settings.network.place(at, layer));
+        let places: Vec<String> = layers.iter().enumerate().map(place).collect();
         let uneven =
             layers.iter().zip(&places).enumerate().find(|(_, (layer, _))| layer.width % layer.heads != 0);
         if let Some((at, (AnyLayer { width, heads, .. }, place))) = uneven {
             let key = match settings.network.alike() {
                 None => "width",
-                Some((_, alike)) if at + 1 == layers.len() && alike.outputs.is_some() => "outputs",
+                Some((_, alike)) if at + 1 == layers.len() && alike.last_width().is_some() => "outputs",
                 Some(_) => "hidden",
             };
             let message = format!("{heads} heads do not share a width of {width}");

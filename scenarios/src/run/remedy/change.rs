@@ -72,7 +72,7 @@ pub(super) fn singles(scenario: &Scenario) -> Vec<Family> {
     families.extend(before.waiting());
     families.extend(before.balanced());
     families.extend(Techniques::savings(before.layers()).into_iter().map(|saving| before.technique(saving)));
-    families.extend(features::families(scenario));
+    families.extend(features::families(&before));
     families.extend(before.smaller_micro_batches());
     families.extend(before.deeper());
     families
@@ -121,13 +121,13 @@ pub(super) fn layouts_on_more(scenario: &Scenario, times: u64) -> Vec<Family> {
 }
 
 /// A scenario before it is changed.
-struct Before<'a> {
-    scenario: &'a Scenario,
+pub(super) struct Before<'a> {
+    pub(super) scenario: &'a Scenario,
     ranks: u64,
 }
 
 impl Before<'_> {
-    fn change(&self, ways: Vec<Settings>, effect: &'static str) -> Change {
+    pub(super) fn change(&self, ways: Vec<Settings>, effect: &'static str) -> Change {
         Change { ways, ranks: self.ranks, effects: vec![effect] }
     }
 

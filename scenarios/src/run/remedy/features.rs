@@ -3,23 +3,20 @@
 use hw_models::settings::Bytes;
 use workloads::feed::{Cache, Features, Home};
 
-use super::change::{Change, Family, said};
-use crate::plans;
-use crate::schema::Scenario;
+use super::change::{Before, Family, said};
 
 /// Parts of a cache that are tried.
 const TENTHS: u32 = 10;
 
-/// Smaller caches, and features where the GPU reads them; none where no mini-batches are drawn.
-pub(super) fn families(scenario: &Scenario) -> Vec<Family> {
-    let drawn = scenario.model.graph().is_some_and(|graph| graph.sampling.is_some());
-    let Some(features) = scenario.features.as_ref().filter(|_| drawn) else { return Vec::new() };
-    smaller_cache(scenario, features).into_iter().chain(on_host(scenario, features)).collect()
+/// Smaller caches, and features where the GPU reads them.
+pub(super) fn families(before: &Before<'_>) -> Vec<Family> {
+    let Some(features) = &before.scenario.features else { return Vec::new() };
+    smaller_cache(before, features).into_iter().chain(on_host(before, features)).collect()
 }
 
 /// Nine tenths of the cache, then eight, ... and none at last. A hit rate that the file says is that
 /// of its own size.
-fn smaller_cache(scenario: &Scenario, features: &Features) -> Option<Family> {
+fn smaller_cache(before: &Before<'_>, features: &Features) -> Option<Family> {
     let Cache { share, size, hits: None, .. } = features.cache? else { return None };
     let setting = |part: f64| match (size, share) {
         (Some(size), _) => Some(said("features.cache.size", &gib(size, part))),
@@ -30,7 +27,7 @@ fn smaller_cache(scenario: &Scenario, features: &Features) -> Option<Family> {
         (None, None) => None,
     };
     let tenths = (0..TENTHS).rev().map(|tenths| f64::from(tenths) / f64::from(TENTHS));
-    let step = |part| Some(change(scenario, vec![setting(part)?], "the GPU keeps fewer rows"));
+    let step = |part| Some(before.change(vec![vec![setting(part)?]], "the GPU keeps fewer rows"));
     tenths.map(step).collect::<Option<_>>().map(|steps| Family { steps })
 }
 
@@ -41,16 +38,12 @@ fn gib(size: Bytes, part: f64) -> String {
 }
 
 /// Features in the memory of the host, read in place.
-fn on_host(scenario: &Scenario, features: &Features) -> Option<Family> {
+fn on_host(before: &Before<'_>, features: &Features) -> Option<Family> {
     let moved = vec![
         said("features.home", &"host-pinned"),
         said("features.access", &"zero-copy"),
         said("features.align", &"true"),
     ];
     let effect = "threads of the GPU read rows in place, over its link";
-    (features.home == Home::Gpu).then(|| Family::one(change(scenario, moved, effect)))
-}
-
-fn change(scenario: &Scenario, settings: Vec<(String, String)>, effect: &'static str) -> Change {
-    Change { ways: vec![settings], ranks: plans::ranks(scenario), effects: vec![effect] }
+    (features.home == Home::Gpu).then(|| Family::one(before.change(vec![moved], effect)))
 }
