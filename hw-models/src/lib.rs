@@ -36,3 +36,4 @@ pub mod reads;
 pub mod search;
 pub mod settings;
 pub mod storage;
+pub mod variation;

@@ -124,6 +124,7 @@ fn lowered(launch_waits: LaunchWaits) -> Lowered {
         framework: &frameworks["pytorch-2"],
         copies: &parse(COPIES),
         libraries: Libraries::default(),
+        differ: Some(&kernels.variation),
         measured: &[],
         memo: None,
     };

@@ -20,6 +20,7 @@ use hw_models::framework::Framework;
 use hw_models::host::HostCosts;
 use hw_models::kernels::{GpuFacts, KernelCatalogue, KernelCost, KernelError, KernelModel, Libraries};
 use hw_models::machine::{Machine, NoRoute, Route, RouteKind};
+use hw_models::variation::Variation;
 use sim_core::fixed::Rate;
 use sim_core::program::CapTable;
 use sim_core::time::Time;
@@ -60,6 +61,9 @@ pub struct Hardware<'a> {
     pub copies: &'a CopyCatalogue,
     /// Where the framework takes its kernels from.
     pub libraries: Libraries,
+    /// How far its GPUs differ, of which a step waits for the slowest. `None`: speeds are drawn for
+    /// each.
+    pub differ: Option<&'a Variation>,
     /// Kernels that were timed on its GPUs.
     pub measured: &'a [MeasuredKernel],
     /// Memory of plans with equal constants, where it is kept.
@@ -195,9 +199,11 @@ impl<'a> CostModels<'a> {
         hosts: HostRates,
         exchanged: HostMemory,
     ) -> Result<Self, HardwareError> {
+        let slowest = hardware.differ.map_or(1.0, |differ| differ.slowest_of(job.extent.ranks()));
         let models = |kind| {
             let gpu = kinds.gpu(job.machine, kind);
-            let devices = job.clocks(kinds, kind).into_iter().map(|clock| hardware.device(gpu, clock));
+            let devices =
+                job.clocks(kinds, kind).into_iter().map(|clock| hardware.device(gpu, clock / slowest));
             Ok::<_, HardwareError>(GpuModels {
                 devices: devices.collect::<Result<_, _>>()?,
                 hbm: Rate::per_second(gpu.1.bandwidth_gb_per_s * 1e9),

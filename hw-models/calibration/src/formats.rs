@@ -133,7 +133,18 @@ const FORMATS: [Format; 13] = [
         read: simumax_gemm,
     },
     Format {
-        inputs: &["gpu", "groups", "M", "N", "K", "stage", "accumulate", "out_dtype", "single_output"],
+        inputs: &[
+            "gpu",
+            "groups",
+            "M",
+            "N",
+            "K",
+            "stage",
+            "accumulate",
+            "out_dtype",
+            "main_grad_dtype",
+            "single_output",
+        ],
         results: &["time_us_derived"],
         read: simumax_grouped,
     },
@@ -241,7 +252,10 @@ fn simumax_grouped(row: &Row<'_>) -> Result<Kernels, TableError> {
         "bwd_grad_act" => (Layout::InputGradient, [rows, n, k]),
         _ => (Layout::WeightGradient, [n, k, rows]),
     };
-    let accumulate = sums(row);
+    let accumulate = match row.text("main_grad_dtype") {
+        "bf16" => sums(row).and(Some(Dtype::Bf16)),
+        _ => sums(row),
+    };
     let groups = Gemm { batch: row.count("groups")?, m, n, k, dtype: Dtype::Bf16, layout, accumulate };
     Ok(vec![(KernelShape::Grouped(GroupedGemm { groups }), "time_us_derived")])
 }

@@ -6,13 +6,14 @@
 //! groups where few products were measured.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::hardware::rounded;
 use super::split;
 use hw_models::errors::{Errors, huber};
 use hw_models::kernels::{
-    Attention, Convolution, ConvolutionPass, Gemm, GroupedGemm, KernelClass, KernelCost, KernelError,
+    Attention, Convolution, ConvolutionPass, Dtype, Gemm, GroupedGemm, KernelClass, KernelCost, KernelError,
     KernelModel, Layout, Pass, Shape, Stream, StreamClass,
 };
 use hw_models::search::minimise;
@@ -113,6 +114,14 @@ impl KernelShape {
             _ => None,
         }
     }
+
+    /// Type of what grouped products are added to, if they are.
+    const fn sums(&self) -> Option<Dtype> {
+        match self {
+            Self::Grouped(shape) => shape.groups.accumulate,
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for KernelShape {
@@ -199,16 +208,21 @@ fn fit_grouped(
     shows: impl Fn(Layout) -> bool,
 ) -> Result<KernelModel, KernelError> {
     let p = model.parameters.grouped.clone();
+    // What sums in fp32 take more than others tells memory and arithmetic apart.
+    let sums: BTreeSet<Dtype> = samples.iter().filter_map(|sample| sample.shape.sums()).collect();
+    let tells_serial = sums.len() > 1;
     let start = vec![
         Searched::to(0.9, 1.5).where_told(shows(Layout::Forward), p.forward),
         Searched::to(0.9, 1.5).where_told(shows(Layout::InputGradient), p.input_gradient),
         Searched::to(0.9, 1.5).where_told(shows(Layout::WeightGradient), p.weight_gradient),
         Searched::to(5.0, 50.0).where_told(samples.len() >= MANY, p.issue_us),
+        Searched::to(0.5, 1.0).where_told(tells_serial, 0.5),
     ];
     search(model, samples, &[start], |model, x| {
         let grouped = &mut model.parameters.grouped;
         (grouped.forward, grouped.input_gradient, grouped.weight_gradient) = (x[0], x[1], x[2]);
         grouped.issue_us = x[3];
+        grouped.serial = tells_serial.then_some(x[4]).or(p.serial);
     })
 }
 

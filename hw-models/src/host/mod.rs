@@ -4,8 +4,6 @@
 //! and one launch for each kernel; the device starts a kernel when it has been issued and the stream is free, plus a gap.
 //! A captured graph costs one launch for all its kernels.
 
-mod variation;
-
 use std::fmt;
 
 use indexmap::IndexMap;
@@ -15,8 +13,7 @@ use sim_core::time::Time;
 use crate::allocator::Segments;
 use crate::kernels::picoseconds;
 use crate::provenance::Provenance;
-
-pub use variation::Variation;
+use crate::variation::Variation;
 
 /// The catalogue of host costs, `hw-models/catalogue/host.yaml`.
 pub const HOST: &str = include_str!("../../catalogue/host.yaml");
@@ -46,7 +43,7 @@ pub struct HostCosts {
     pub allocation: DriverCall,
     /// A segment given back to it (`cudaFree`), after the wait for the device.
     pub release: DriverCall,
-    /// How far hosts of one kind differ in a step.
+    /// How far the time that hosts of one kind issue work in a step differs.
     pub variation: Variation,
 }
 

@@ -10,11 +10,14 @@ use super::{
     CORRECTIONS, Corrections, Dtype, Flash, KernelClass, KernelError, Layout, Pass, Speedup, StreamClass,
 };
 use crate::provenance::Provenance;
+use crate::variation::Variation;
 
 /// Parameters of every generation, and what is known better of single devices.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelCatalogue {
+    /// How far the times of products differ between GPUs of one kind at their limit of power.
+    pub variation: Variation,
     /// By generation, `ampere`.
     pub generations: IndexMap<String, KernelParameters>,
     /// By device, `a100-pcie-80gb`.
@@ -139,6 +142,10 @@ pub struct GroupedParameters {
     /// measured that waited.
     #[serde(default)]
     pub issue_us: f64,
+    /// Share of the shorter of arithmetic and memory that is not hidden. `None`: that of single
+    /// products.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serial: Option<f64>,
     /// Where they are from.
     pub provenance: Provenance,
 }

@@ -62,6 +62,7 @@ pub(crate) fn libraries(scenario: &Scenario) -> Libraries {
 /// What is known of the hardware of a scenario's machine.
 pub(crate) fn hardware<'a>(machine: &'a Machine, scenario: &'a Scenario) -> Hardware<'a> {
     let constants = &scenario.constants;
+    let drawn = scenario.run.noise.as_ref().and_then(|noise| noise.device);
     Hardware {
         machine,
         catalogue: constants.devices(),
@@ -71,6 +72,7 @@ pub(crate) fn hardware<'a>(machine: &'a Machine, scenario: &'a Scenario) -> Hard
         framework: super::framework(scenario),
         copies: constants.copies(),
         libraries: libraries(scenario),
+        differ: drawn.is_none().then(|| &constants.kernels().variation),
         measured: scenario.techniques.fusion.as_ref().map_or(&[], |fusion| fusion.kernels.as_slice()),
         memo: Some(constants.memo()),
     }

@@ -1,10 +1,11 @@
 //! The constants that a run on a machine rests on, with their origins.
 
 use calibration::overlay::{Laid, Overlay};
-use hw_models::host::{HostCosts, Variation};
+use hw_models::host::HostCosts;
 use hw_models::kernels::KernelParameters;
 use hw_models::machine::Machine;
 use hw_models::provenance::Provenance;
+use hw_models::variation::Variation;
 use reports::summary::{Calibrated, ConstantOrigin};
 
 use crate::plans;
@@ -26,6 +27,11 @@ pub(super) fn constants(scenario: &Scenario) -> Vec<ConstantOrigin> {
             constants.extend(of_kernels(scenario, name, &parameters));
         }
     }
+    constants.push(differing(
+        "gpus",
+        "time of products, standard deviation between cards",
+        &scenario.constants.kernels().variation,
+    ));
     if scenario.constants.overlay().is_some() {
         constants.extend(of_host(scenario.constants.host()));
     }
@@ -96,9 +102,13 @@ fn of_host(host: &HostCosts) -> impl Iterator<Item = ConstantOrigin> {
     ];
     let costs =
         costs.into_iter().map(|(what, cost)| told("host", what.to_owned(), cost.us, "us", &cost.provenance));
-    let Variation { share, provenance } = &host.variation;
-    let differ = "issue time of a step, standard deviation between hosts".to_owned();
-    costs.chain([told("host", differ, 100.0 * share, "%", provenance)])
+    let differ = differing("host", "issue time of a step, standard deviation between hosts", &host.variation);
+    costs.chain([differ])
+}
+
+/// How far parts of one kind differ.
+fn differing(of: &str, what: &str, Variation { share, provenance }: &Variation) -> ConstantOrigin {
+    told(of, what.to_owned(), 100.0 * share, "%", provenance)
 }
 
 fn told(of: &str, name: String, value: f64, unit: &str, provenance: &Provenance) -> ConstantOrigin {

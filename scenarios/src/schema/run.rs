@@ -78,7 +78,8 @@ pub enum DriveState {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Noise {
-    /// Standard deviation of a device's lasting speed.
+    /// Standard deviation of a device's lasting speed. When absent, products of several GPUs are as
+    /// slow as the slowest of so many is expected to be; 0 % makes all alike.
     pub device: Option<Share>,
     /// Standard deviation of each operation's duration.
     pub operation: Option<Share>,

@@ -286,7 +286,7 @@ impl<'a> Deployed<'a> {
     /// Prices what issuing its operators costs hosts, or finds some that would issue a step for longer than a run may last.
     fn issue(&self, hardware: &Hardware<'_>) -> Result<Option<IssueCosts>, PlanError> {
         let pipelining = &self.deployment.pipelining;
-        let ranks = u64::from(self.extent.stages) * u64::from(self.extent.replicas());
+        let ranks = self.extent.ranks();
         let of_one = issue(&self.laid, &self.exchanges, &self.tensors, hardware, self.deployment);
         // Ranks are tied to each other by collectives and messages.
         let issue = of_one.map(|costs| costs.slower(hardware.host.variation.slowest_of(ranks)));

@@ -163,6 +163,7 @@ fn a_step_ends_as_if_the_host_waited_for_each_mask() {
             framework,
             copies: &parse(COPIES),
             libraries: Libraries::default(),
+            differ: None,
             measured: &[],
             memo: None,
         };

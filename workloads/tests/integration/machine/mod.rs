@@ -144,6 +144,7 @@ impl World {
             framework,
             copies,
             libraries,
+            differ: Some(&kernels.variation),
             measured,
             memo,
         }

@@ -1,12 +1,14 @@
-//! Hosts of ranks differ from step to step, and the slowest is waited for.
+//! Parts of one kind differ from rank to rank, and the slowest is waited for: hosts from step to
+//! step, GPUs in the clocks that they hold at their limit of power.
 //!
 //! ```text
-//! issue time of a step of n ranks / mean of one rank = 1 + s e(n)
+//! time of a step of n ranks / mean of one rank = 1 + s e(n)
 //! e(n) = integral over x of [x > 0] - F(x)^n, F the normal distribution: 0, 0.564, 1.029, 1.424 for 1, 2, 4, 8
 //! ```
 //!
-//! e is the expected largest of n standard normals (Tippett, Biometrika 17, 1925). Collectives tie all ranks of a step to
-//! each other. A host ahead of others waits at the next collective; time that it lost it makes up for only until then.
+//! e is the expected largest of n standard normals (Tippett, Biometrika 17, 1925). Collectives tie
+//! all ranks of a step to each other. A rank ahead of others waits at the next collective; time
+//! that it lost it makes up for only until then.
 
 use serde::Deserialize;
 
@@ -16,20 +18,21 @@ use crate::provenance::Provenance;
 const STEP: f64 = 1.0 / 256.0;
 const BOUND: f64 = 9.0;
 
-/// How far hosts of one kind differ.
+/// How far parts of one kind differ.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variation {
-    /// Standard deviation of the time that a host issues work in a step, relative to its mean.
+    /// Standard deviation of the time that a part takes for the work of a step, relative to its
+    /// mean.
     pub share: f64,
     /// Where it is from.
     pub provenance: Provenance,
 }
 
 impl Variation {
-    /// Factor by which the slowest of some hosts is slower than one is on average: 1 for one host.
-    pub fn slowest_of(&self, hosts: u64) -> f64 {
-        1.0 + self.share * expected_largest(hosts)
+    /// Factor by which the slowest of some parts is slower than one is on average: 1 for one part.
+    pub fn slowest_of(&self, parts: u64) -> f64 {
+        1.0 + self.share * expected_largest(parts)
     }
 }
 
@@ -74,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn more_hosts_are_slower_and_one_is_as_it_is() {
+    fn more_parts_are_slower_and_one_is_as_it_is() {
         let text = "{ share: 0.1, provenance: { origin: estimate, source: made up, confidence: low } }";
         let variation: Variation = serde_yaml::from_str(text).expect("a variation");
         assert!((variation.slowest_of(1) - 1.0).abs() < 1e-12);
