@@ -16,7 +16,7 @@ use crate::graph::cut::Cut;
 use crate::graph::{Op, OpId, OperatorId, Phase};
 use crate::hardware::Hardware;
 use crate::model::laid::Laid;
-use crate::model::transformer::{Operator, Work};
+use crate::model::transformer::{GroupedGemm, Operator, Work};
 use crate::passes::no_sums::is_sum;
 
 use super::Deployment;
@@ -131,7 +131,15 @@ fn eager(operator: &Operator, times: u64, hardware: &Hardware<'_>, deployment: &
         return hardware.host.launch.time();
     }
     let views = view.0.saturating_mul(operator.views.into());
-    let all = once.saturating_add(deployment.host_overhead).saturating_add(Time(views));
+    // Transformer Engine launches the product of each group on its own; compiled layers have one
+    // kernel for all.
+    let groups = match operator.work {
+        Work::Grouped(GroupedGemm { groups }) if !is_called => groups.batch.saturating_sub(1),
+        _ => 0,
+    };
+    let groups = Time(hardware.host.launch.time().0.saturating_mul(groups));
+    let all =
+        once.saturating_add(deployment.host_overhead).saturating_add(Time(views)).saturating_add(groups);
     Time(all.0.saturating_mul(if generated { 1 } else { times }))
 }
 

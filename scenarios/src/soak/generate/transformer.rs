@@ -209,7 +209,7 @@ fn software(draw: &mut Draw, settings: &mut Settings, precision: &str, context: 
         "optimizer": ["fused", "operators"],
         "products_add_to": ["none", "fp32", "any"],
         "gradients": ["added", "released"],
-        "cross_entropy": ["passes", "operators", "fused"],
+        "cross_entropy": ["passes", "operators", "fused", "compiled", "transformer-engine"],
         "fused_softmax": ["auto", "on", "off"],
         "launch": ["eager", "eager", "graph", "free", "free"],
         "compile": [true, false],

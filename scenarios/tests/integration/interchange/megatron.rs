@@ -54,7 +54,7 @@ const CHOICES: [(&str, &[&str]); 35] = [
     ("training.fp8", &["{ scaling: delayed }", "{ scaling: tensorwise }"]),
     ("software.vocabulary_multiple", &["64"]),
     ("software.attention", &["materialised", "cudnn"]),
-    ("software.cross_entropy", &["fused"]),
+    ("software.cross_entropy", &["compiled", "transformer-engine"]),
     ("software.products_add_to", &["none"]),
     (
         "techniques.recompute",

@@ -12,7 +12,7 @@ name: plan
 machine: { cluster: { node: dgx-h100, count: 4 } }
 model: { transformer: { layers: 8, hidden: 1024, heads: 16, vocabulary: 32000, max_positions: 4096, bias: none } }
 training: { global_batch: 128, micro_batch: 1, sequence: 2048 }
-software: { attention: flash, cross_entropy: fused }
+software: { attention: flash, cross_entropy: compiled }
 ";
 
 /// Alternatives that there are keys for.
@@ -65,7 +65,7 @@ const CHOICES: [&[&str]; 26] = [
     &["training.fp8={ scaling: delayed }", "training.fp8={ scaling: tensorwise }"],
     &["software.vocabulary_multiple=64", "software.vocabulary_multiple=1"],
     &["software.attention=materialised", "software.attention=cudnn"],
-    &["software.cross_entropy=passes"],
+    &["software.cross_entropy=passes", "software.cross_entropy=transformer-engine"],
     &["software.products_add_to=none"],
     &["software.launch=graph"],
     &[

@@ -34,9 +34,15 @@ pub enum CrossEntropy {
     /// own; over tensor ranks as its `loss_parallel`. So torchtitan does, whose `compile` is of
     /// layers alone.
     Operators,
+    /// The passes of Megatron-LM compiled to three kernels forward and one backward
+    /// (`fused_vocab_parallel_cross_entropy`).
+    Compiled,
     /// One kernel forward and one backward, which fills the logits with their gradient:
-    /// flash-attention's and Transformer Engine's.
+    /// flash-attention's.
     Fused,
+    /// Two kernels forward, of which the second fills the logits with their gradient, and one
+    /// backward that scales it: Transformer Engine's.
+    TransformerEngine,
 }
 
 /// From the logits to the loss.
@@ -44,7 +50,9 @@ pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, logits: Name) 
     match on.execution().fusion.cross_entropy {
         CrossEntropy::Passes => passes(draft, on, logits),
         CrossEntropy::Operators => operators(draft, on, logits),
+        CrossEntropy::Compiled => compiled(draft, on, logits),
         CrossEntropy::Fused => fused(draft, on, logits),
+        CrossEntropy::TransformerEngine => transformer_engine(draft, on, logits),
     }
 }
 
@@ -57,6 +65,18 @@ pub(super) fn backward(draft: &mut Draft, on: &ShardedTransformer, logits: Name)
             narrowed(draft, on, work_in)
         }
         CrossEntropy::Operators => operators_gradient(draft, on),
+        CrossEntropy::Compiled => {
+            // The kernel writes the exponentials back, as they are changed in place.
+            let (single, bytes) = (single(on), on.bytes(on.logits()));
+            let (reads, writes) = ([fp32_logits(on, logits)], [(LOGITS_GRADIENT, bytes)]);
+            draft.stream(LOGITS_GRADIENT, ELEMENTWISE, (single, single + bytes), &reads, &writes);
+            LOGITS_GRADIENT
+        }
+        CrossEntropy::TransformerEngine => {
+            let (class, bytes) = ((StreamClass::CrossEntropy, on.tokens()), on.bytes(on.logits()));
+            draft.walk("scale logits gradient", class, (bytes, bytes), &[logits, LOSS], &[]);
+            logits
+        }
         CrossEntropy::Fused => {
             let (class, bytes) = ((StreamClass::CrossEntropy, on.tokens()), on.bytes(on.logits()));
             // Metrics read the logits again, so that the kernel must not work in place (`inplace_backward=False` of
@@ -90,12 +110,12 @@ fn passes(draft: &mut Draft, on: &ShardedTransformer, logits: Name) {
     let single = single(on);
     let logits = cast(draft, on, logits);
     draft.stream("largest logit", REDUCTION, (single, 0), &[logits], &[]);
-    all_reduce(draft, on, "reduce largest logit", logits);
+    all_reduce(draft, on, "reduce largest logit", logits, 1);
     draft.stream("subtract largest logit", ELEMENTWISE, (single, single), &[logits], &[]);
-    all_reduce(draft, on, "reduce logit of the target", logits);
+    all_reduce(draft, on, "reduce logit of the target", logits, 1);
     draft.stream("exponentials", ELEMENTWISE, (single, single), &[logits], &[]);
     draft.stream("sum of exponentials", REDUCTION, (single, 0), &[logits], &[]);
-    all_reduce(draft, on, "reduce sum of exponentials", logits);
+    all_reduce(draft, on, "reduce sum of exponentials", logits, 1);
     draft.stream("normalise exponentials", ELEMENTWISE, (single, single), &[logits], &[]);
 }
 
@@ -108,18 +128,42 @@ fn operators(draft: &mut Draft, on: &ShardedTransformer, logits: Name) {
         draft.walk(LOG_SOFTMAX, class, (single, single), &[logits], &[(LOG_SOFTMAX, single)]);
     } else {
         draft.stream("largest logit", REDUCTION, (single, 0), &[logits], &[]);
-        all_reduce(draft, on, "reduce largest logit", logits);
+        all_reduce(draft, on, "reduce largest logit", logits, 1);
         let pass = |draft: &mut Draft, from, to| {
             draft.stream(to, ELEMENTWISE, (single, single), &[from], &[(to, single)]);
         };
         pass(draft, logits, SHIFTED);
         pass(draft, SHIFTED, EXPONENTIALS);
         draft.stream("sum of exponentials", REDUCTION, (single, 0), &[EXPONENTIALS], &[]);
-        all_reduce(draft, on, "reduce sum of exponentials", EXPONENTIALS);
+        all_reduce(draft, on, "reduce sum of exponentials", EXPONENTIALS, 1);
         pass(draft, SHIFTED, LOG_SOFTMAX);
     }
     draft.stream("loss of targets", REDUCTION, (targets, 0), &[LOG_SOFTMAX], &[]);
-    all_reduce(draft, on, "reduce loss of targets", LOG_SOFTMAX);
+    all_reduce(draft, on, "reduce loss of targets", LOG_SOFTMAX, 1);
+}
+
+/// What a compiler makes of [`passes`]: two numbers of a token are summed at once
+/// (`fused_cross_entropy.py` of Megatron-LM).
+fn compiled(draft: &mut Draft, on: &ShardedTransformer, logits: Name) {
+    let (single, copy) = (single(on), fp32_logits(on, logits));
+    let (traffic, writes) = if copy == logits {
+        ((single, 0), Vec::new())
+    } else {
+        ((on.bytes(on.logits()), single), vec![(copy, single)])
+    };
+    draft.stream("largest logit", REDUCTION, traffic, &[logits], &writes);
+    all_reduce(draft, on, "reduce largest logit", copy, 1);
+    draft.stream("exponentials and their sum", REDUCTION, (single, single), &[copy], &[]);
+    all_reduce(draft, on, "reduce logit of the target and sum of exponentials", copy, 2);
+    draft.stream("normalise exponentials", ELEMENTWISE, (single, single), &[copy], &[]);
+}
+
+/// The pass of [`fused`], and one that makes gradients of the logits before anything asks for them
+/// (`online_softmax_kernel` and `cross_entropy_kernel`, Transformer Engine 2.0 to 2.12).
+fn transformer_engine(draft: &mut Draft, on: &ShardedTransformer, logits: Name) {
+    fused(draft, on, logits);
+    let (class, bytes) = ((StreamClass::CrossEntropy, on.tokens()), on.bytes(on.logits()));
+    draft.walk(LOGITS_GRADIENT, class, (bytes, bytes), &[logits, LOSS], &[]);
 }
 
 /// One pass over the logits as they are, for the largest, the sum and the target's of each token; tensor ranks gather
@@ -173,10 +217,10 @@ fn narrowed(draft: &mut Draft, on: &ShardedTransformer, gradient: Name) -> Name 
     LOGITS_GRADIENT
 }
 
-/// Sums a number of each token over tensor ranks, where there are any.
-fn all_reduce(draft: &mut Draft, on: &ShardedTransformer, name: &'static str, of: Name) {
+/// Sums some numbers of each token over tensor ranks, where there are any.
+fn all_reduce(draft: &mut Draft, on: &ShardedTransformer, name: &'static str, of: Name, numbers: u64) {
     if on.tensor() > 1 {
-        let sum = (CollectiveKind::AllReduce, Group::Tensor, 4 * on.tokens());
+        let sum = (CollectiveKind::AllReduce, Group::Tensor, 4 * numbers * on.tokens());
         draft.collective(name, sum, Issue::Waiting, &[of], &[]);
     }
 }

@@ -209,14 +209,16 @@ impl<'a> Tokens<'a> {
     }
 
     /// Copies each token to as many rows as it has experts, ordered by expert (`moe_permute_with_probs`): a map of rows
-    /// first.
+    /// first, in three kernels (`make_row_id_map`).
     fn permute(&self, draft: &mut Draft, on: &ShardedTransformer, input: Name) {
         let (whole, sent) = (on.bytes(self.here * self.hidden), self.bytes_sent(on));
         // Where the rows of each token are, and from which expert; a count.
         let rows = self.here * (2 * self.experts + 1) * ROW_BYTES;
         let permutation = StreamClass::Permutation;
-        let table = self.router.table();
-        draft.stream("map rows", permutation, (table, rows), &[MAP], &[(ROWS, rows)]);
+        let (table, counts) = (self.router.table(), self.router.table() * ROW_BYTES);
+        draft.stream("count rows of blocks", permutation, (table, counts), &[MAP], &[]);
+        draft.stream("number rows", permutation, (counts, counts), &[MAP], &[]);
+        draft.stream("map rows", permutation, (counts, rows), &[MAP], &[(ROWS, rows)]);
         let weights = self.sent * WEIGHT_BYTES;
         let reads = [input, PROBABILITIES, ROWS];
         let writes = [(DISPATCH.permuted, sent), (WEIGHTS, weights)];
@@ -266,6 +268,16 @@ impl<'a> Tokens<'a> {
         if self.local > 1 {
             let writes = [(names.sorted, bytes)];
             draft.stream(names.sort, StreamClass::Permutation, (bytes, bytes), &[tokens], &writes);
+            if weighted {
+                let weights = self.rows() * WEIGHT_BYTES;
+                draft.stream(
+                    "sort weights",
+                    StreamClass::Permutation,
+                    (weights, weights),
+                    &[self.weights()],
+                    &[],
+                );
+            }
         }
         self.sorted(names)
     }

@@ -68,9 +68,15 @@ fn tensor_ranks_share_the_vocabulary() {
 /// Megatron-LM works in one copy; a kernel each way reads what is there.
 #[test]
 fn others_move_and_keep_less() {
-    for (how, both, each) in
-        [(CrossEntropy::Passes, [6 + 4 + 8 + 8 + 4 + 8, 8 + 6], 4), (CrossEntropy::Fused, [2, 4], 2)]
-    {
+    for (how, both, each) in [
+        (CrossEntropy::Passes, [6 + 4 + 8 + 8 + 4 + 8, 8 + 6], 4),
+        // The cast with the largest value, exponentials with their sum, their quotient; the
+        // gradient with its cast.
+        (CrossEntropy::Compiled, [6 + 8 + 8, 10], 4),
+        (CrossEntropy::Fused, [2, 4], 2),
+        // The gradient is there before it is asked for, and scaled then.
+        (CrossEntropy::TransformerEngine, [2 + 4, 4], 2),
+    ] {
         let head = head(1, how);
         assert_eq!((moved(&head, 1), kept(&head, 1)), (both, each), "{how:?}");
     }

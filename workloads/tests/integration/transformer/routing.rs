@@ -119,18 +119,19 @@ fn no_expert_gets_a_token_twice() {
     assert!((2 * TOKENS..2 * TOKENS + 8).contains(&rows.iter().sum()), "{rows:?}");
 }
 
-/// Each loss is a pass over the table of tokens and experts, and one more for its gradient.
+/// `compute_routing_scores_for_aux_loss` and `switch_load_balancing_loss_func` of Megatron-LM
+/// launch 16 kernels, their gradients 7; `apply_router_token_dropping` 7, one less where experts
+/// are padded, and 1. The loss of logits is one pass each way.
 #[test]
-fn losses_of_the_router_are_passes() {
-    let passes = |balance_loss, z_loss| {
-        let routing = Routing { balance_loss, z_loss, ..Routing::default() };
-        layer(routing, 1).len()
-    };
-    let none = passes(false, false);
-    assert_eq!(
-        [passes(true, false), passes(false, true), passes(true, true)],
-        [none + 2, none + 2, none + 4]
-    );
+fn losses_and_limits_of_a_router_are_the_kernels_that_are_launched() {
+    let passes = |routing: Routing| layer(routing, 1).len();
+    let no_loss = || Routing { balance_loss: false, ..Routing::default() };
+    let none = passes(no_loss());
+    let limit = |pad| Some(Capacity { factor: BILLION, pad });
+    assert_eq!(passes(Routing::default()), none + 16 + 7);
+    assert_eq!(passes(Routing { z_loss: true, ..no_loss() }), none + 2);
+    assert_eq!(passes(Routing { capacity: limit(false), ..no_loss() }), none + 7 + 1);
+    assert_eq!(passes(Routing { capacity: limit(true), ..no_loss() }), none + 6 + 1);
 }
 
 #[test]
