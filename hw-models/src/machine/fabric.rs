@@ -1,7 +1,15 @@
 //! The network between the nodes of a cluster. It is not stored: the numbers of its parts and links are computed.
+//!
+//! Two interfaces below different leaves meet in the spine. Where routing does not block, all
+//! uplinks of a leaf are one. Where it is hashed, a leaf has an uplink for each interface below it,
+//! fewer by oversubscription, each to a switch of the spine; all messages from one interface to
+//! another go through one of these switches, drawn for the two from the seed. Of n messages over n
+//! uplinks the fullest has some ln n / ln ln n: neighbours in a ring then get a third of a port.
 
 use std::ops::{Range, RangeInclusive};
 
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use sim_core::fixed::Rate;
 use sim_core::time::Time;
 
@@ -10,7 +18,7 @@ use crate::provenance::Provenance;
 
 use super::graph::NodeGraph;
 use super::part::Constant;
-use super::settings::AlikeNodes;
+use super::settings::{AlikeNodes, Routing};
 use super::wiring::microseconds;
 use super::{Cluster, GPUS_MAX, MachineError};
 
@@ -25,6 +33,10 @@ pub(super) struct FabricPlan {
     pub inner: u32,
     nodes_per_leaf: u32,
     oversubscription: f64,
+    /// Links of a leaf or rail to the spine.
+    uplinks: u32,
+    /// Seed of the choice between them.
+    seed: u64,
     pub hop_latency: Time,
     pub hop_provenance: Provenance,
     pub constants: Vec<Constant>,
@@ -117,7 +129,17 @@ pub(super) fn plan(
     .chain(of_nics)
     .flatten()
     .collect();
-    if wrong.is_empty() { Ok(Some(FabricPlan::new((name, fabric), &interfaces))) } else { Err(wrong) }
+    if matches!(spec.routing, Routing::Hashed(_)) && fabric.topology == Topology::RailOptimised {
+        let text = format!(
+            "hashed routes are for fat trees, and `{name}` has rails: write `routing: non-blocking`, or name a fat tree as `fabric`"
+        );
+        return Err(vec![MachineError::of(name, text)]);
+    }
+    if wrong.is_empty() {
+        Ok(Some(FabricPlan::new((name, fabric), &interfaces, spec.routing)))
+    } else {
+        Err(wrong)
+    }
 }
 
 fn constant(of: &str, name: &'static str, value: f64, provenance: &Provenance) -> Constant {
@@ -166,16 +188,24 @@ impl FabricPlan {
         }
     }
 
-    fn new((name, fabric): (&str, &Fabric), interfaces: &[Interfaces<'_>]) -> Self {
+    fn new((name, fabric): (&str, &Fabric), interfaces: &[Interfaces<'_>], routing: Routing) -> Self {
         let nodes_per_leaf = fabric.nodes_per_leaf.unwrap_or(1).max(1);
         let mut sides: Vec<Side> = Vec::with_capacity(interfaces.len());
         for interfaces in interfaces {
             sides.push(Side::new(interfaces, fabric, sides.last()));
         }
         let inner = match fabric.topology {
-            Topology::FatTree if fabric.oversubscription <= 1.0 => 0,
+            Topology::FatTree if fabric.oversubscription <= 1.0 && routing == Routing::NonBlocking => 0,
             Topology::FatTree => sides.last().map_or(0, |last| last.nodes.end).div_ceil(nodes_per_leaf),
             Topology::RailOptimised => sides.iter().map(|side| side.nics).max().unwrap_or(0),
+        };
+        let (uplinks, seed) = match routing {
+            Routing::NonBlocking => (1, 0),
+            Routing::Hashed(hashed) => {
+                let each = sides.iter().map(|side| side.nics).max().unwrap_or(0);
+                let below = f64::from(nodes_per_leaf) * f64::from(each);
+                ((below / fabric.oversubscription).ceil().max(1.0) as u32, hashed.seed)
+            }
         };
         let of_nic = |Interfaces { name, nic, .. }: &Interfaces<'_>| {
             let rate = nic.sources.of("effective_gb_per_s");
@@ -193,6 +223,8 @@ impl FabricPlan {
             inner,
             nodes_per_leaf,
             oversubscription: fabric.oversubscription,
+            uplinks,
+            seed,
             hop_latency: microseconds(fabric.hop_latency_us),
             hop_provenance: fabric.sources.of("oversubscription").clone(),
             constants: interfaces.iter().flat_map(of_nic).chain(of_fabric).collect(),
@@ -217,7 +249,7 @@ impl FabricPlan {
 
     /// Links, both directions as one.
     pub(super) fn links(&self) -> u32 {
-        self.ports() + self.inner
+        self.ports() + self.inner * self.uplinks
     }
 
     /// The part that an interface hangs on.
@@ -242,9 +274,26 @@ impl FabricPlan {
         Some((side.nodes.start + within / side.nics, within % side.nics))
     }
 
-    /// The link of a leaf or rail to the spine.
-    pub(super) fn uplink(&self, inner: u32) -> u32 {
-        self.ports() + inner
+    /// The links of a leaf or rail to the spine.
+    pub(super) fn uplinks(&self, inner: u32) -> Range<u32> {
+        let first = self.ports() + inner * self.uplinks;
+        first..first + self.uplinks
+    }
+
+    /// The leaf or rail of an uplink.
+    pub(super) fn below(&self, uplink: u32) -> u32 {
+        (uplink - self.ports()) / self.uplinks
+    }
+
+    /// Which of the uplinks of both leaves messages from one interface to another take.
+    pub(super) fn lane(&self, from: (u32, u32), to: (u32, u32)) -> u32 {
+        if self.uplinks == 1 {
+            return 0;
+        }
+        let [from, to] = [from, to].map(|(node, nic)| u64::from(self.port(node, nic)));
+        let mut words = ChaCha8Rng::seed_from_u64(self.seed);
+        words.set_stream(from << 32 | to);
+        ((u128::from(words.next_u64()) * u128::from(self.uplinks)) >> u64::BITS) as u32
     }
 
     /// Interfaces of some nodes below a leaf or rail; the last leaf may be half empty.
@@ -266,7 +315,17 @@ impl FabricPlan {
         let rate = |port: fn(&Side) -> f64| {
             let of_side =
                 |side: &Side| port(side) * (f64::from(self.ports_below(inner, side)) / self.oversubscription);
-            self.sides.iter().map(of_side).sum::<f64>().min(largest)
+            // A leaf that is half empty has as many uplinks as a full one.
+            let of_port = |side: &Side| {
+                let below = f64::from(self.nodes_per_leaf) * f64::from(side.nics);
+                port(side) * below / self.oversubscription / f64::from(self.uplinks)
+            };
+            let all = if self.uplinks > 1 {
+                self.sides.iter().map(of_port).fold(0.0, f64::max)
+            } else {
+                self.sides.iter().map(of_side).sum()
+            };
+            all.min(largest)
         };
         [rate(|side| side.port_nominal), rate(|side| side.port_effective)]
     }

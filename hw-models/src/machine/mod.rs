@@ -44,8 +44,8 @@ pub use rings::Rings;
 pub use route::{Route, RouteKind};
 pub use scaled::PartClass;
 pub use settings::{
-    Cluster, Degrade, Ends, MoreNodes, PartLink, PartSettings, Parts, Settings, SingleNode, SocketMemory,
-    SocketProcessor, Under,
+    Cluster, Degrade, Ends, Hashed, MoreNodes, PartLink, PartSettings, Parts, Routing, Settings, SingleNode,
+    SocketMemory, SocketProcessor, Under,
 };
 pub use transfers::{Transfers, join, part_of};
 
@@ -456,7 +456,7 @@ impl Machine {
             let ends = [node.part(node.graph.nics[nic as usize]), switch];
             (ends, [side.port_nominal, side.port_effective], side.port_latency, &side.port_provenance)
         } else {
-            let inner = hop / 2 - fabric.uplink(0);
+            let inner = fabric.below(hop / 2);
             let ends = [self.fabric_part(inner), self.fabric_part(fabric.inner)];
             (ends, fabric.uplink_rates(inner), fabric.hop_latency, &fabric.hop_provenance)
         };
@@ -486,8 +486,9 @@ impl Machine {
             .flat_map(|node| (0..self.nics_of_node(node)).map(move |nic| (node, nic)))
             .filter(|&(node, nic)| fabric.switch_of(node, nic) == part)
             .map(|(node, nic)| self.fabric_hop(fabric.port(node, nic)).reverse());
-        let uplinks = (0..fabric.inner).filter(|&inner| spine || inner == part).map(|inner| {
-            let up = self.fabric_hop(fabric.uplink(inner));
+        let inner = (0..fabric.inner).filter(|&inner| spine || inner == part);
+        let uplinks = inner.flat_map(|inner| fabric.uplinks(inner)).map(|link| {
+            let up = self.fabric_hop(link);
             if spine { up.reverse() } else { up }
         });
         ports.chain(uplinks).collect()

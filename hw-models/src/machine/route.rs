@@ -96,8 +96,10 @@ impl Machine {
         let mut links: Vec<DirectedLink> = out.iter().map(|&hop| node_a.hop(hop)).collect();
         links.push(self.fabric_hop(fabric.port(node_a.number, nic_a)));
         if switch_a != switch_b {
-            links.push(self.fabric_hop(fabric.uplink(switch_a)));
-            links.push(self.fabric_hop(fabric.uplink(switch_b)).reverse());
+            let lane = fabric.lane((node_a.number, nic_a), (node_b.number, nic_b));
+            let [up, down] =
+                [switch_a, switch_b].map(|leaf| self.fabric_hop(fabric.uplinks(leaf).start + lane));
+            links.extend([up, down.reverse()]);
         }
         links.push(self.fabric_hop(fabric.port(node_b.number, nic_b)).reverse());
         links.extend(into.iter().map(|&hop| node_b.hop(hop)));

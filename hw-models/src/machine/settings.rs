@@ -49,6 +49,9 @@ pub struct Cluster {
     /// Name of the network in the catalogue; the node's usual one when absent.
     #[schemars(extend("examples" = ["hdr200-fat-tree"]))]
     pub fabric: Option<String>,
+    /// How messages between leaves of the network find a way.
+    #[serde(default, skip_serializing_if = "Routing::is_non_blocking")]
+    pub routing: Routing,
     /// Another GPU than the node's own: its name in the catalogue, or a map that describes it.
     #[schemars(extend("examples" = ["a100-sxm4-80gb"]))]
     pub gpu: Option<Choice<GpuSettings>>,
@@ -63,6 +66,40 @@ pub struct Cluster {
     /// Slow parts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub degrade: Vec<Degrade>,
+}
+
+/// How messages between leaves of a network find a way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Routing {
+    /// All uplinks of a leaf are one: only oversubscription limits. So adaptive routing nearly
+    /// works.
+    #[default]
+    NonBlocking,
+    /// All messages between two interfaces take one uplink, chosen by a hash, as static routes and
+    /// ECMP do: those that meet on one share it. For fat trees.
+    #[schemars(extend("examples" = [{ "hashed": { "seed": 1 } }]))]
+    Hashed(Hashed),
+}
+
+/// Static routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Hashed {
+    /// The root of the hash: another one sends messages other ways. Sweep it to see how far steps
+    /// differ.
+    #[serde(default = "first_seed")]
+    pub seed: u64,
+}
+
+const fn first_seed() -> u64 {
+    1
+}
+
+impl Routing {
+    const fn is_non_blocking(&self) -> bool {
+        matches!(self, Self::NonBlocking)
+    }
 }
 
 /// Alike nodes behind the first ones of a cluster.
@@ -120,6 +157,7 @@ impl Cluster {
             node: node.to_owned(),
             count: Count::literal(count.into()),
             fabric: None,
+            routing: Routing::default(),
             gpu: None,
             set: IndexMap::new(),
             more: Vec::new(),

@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 
 use hw_models::catalogue::{Catalogue, LinkKind};
 use hw_models::machine::{
-    Cluster, Degrade, Machine, PartId, PartKind, PartLink, Parts, ResourceKind, Route, RouteKind,
+    Cluster, Degrade, Hashed, Machine, PartId, PartKind, PartLink, Parts, ResourceKind, Route, RouteKind,
+    Routing,
 };
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
@@ -242,6 +243,31 @@ fn an_oversubscribed_tree_shares_uplinks_and_rails_keep_to_themselves() {
     );
 }
 
+/// Two nodes with eight interfaces each below a leaf. Of eight messages that leave it, each takes
+/// any of its 16 uplinks: they are on 16 (1 - (15/16)^8) of them on average, of some variance below
+/// 1.
+#[test]
+fn hashed_messages_meet_on_uplinks_as_their_seed_says() {
+    let with = |seed: u64| {
+        let routing = Routing::Hashed(Hashed { seed });
+        let spec =
+            Cluster { fabric: Some("hdr200-fat-tree".to_owned()), routing, ..cluster("dgx-a100-80g", 8) };
+        Machine::build(&CATALOGUE, &spec).unwrap()
+    };
+    let machine = with(1);
+    assert_eq!(rate(&machine, "fabric.leaf[0] -> fabric.spine"), 24e9, "an uplink is as fast as a port");
+    assert!(!way(&machine, "node[0].gpu[0]", "node[1].gpu[0]").contains(&"fabric.spine".to_owned()));
+    let gpu = |node: u32, gpu: u32| machine.gpu(8 * node + gpu);
+    let route = |machine: &Machine, gpu_of_both| {
+        machine.route(gpu(1, gpu_of_both), gpu(2, gpu_of_both)).unwrap().links
+    };
+    assert_eq!(route(&machine, 0), route(&with(1), 0), "the same way every time");
+    let uplinks = |machine: &Machine| -> BTreeSet<_> { (0..8).map(|gpu| route(machine, gpu)[3]).collect() };
+    let used = (0..400).map(|seed| uplinks(&with(seed)).len()).sum::<usize>() as f64 / 400.0;
+    let expected = 16.0 * (1.0 - (15.0_f64 / 16.0).powi(8));
+    assert!((used - expected).abs() < 3.0 / 20.0, "{used} uplinks, not {expected}");
+}
+
 #[test]
 fn degrading_one_direction_halves_it_and_nothing_else() {
     let degraded = |line: Degrade| {
@@ -354,6 +380,12 @@ fn all_mistakes_are_reported_with_their_remedies() {
         "{both:?}"
     );
     assert_eq!(both.len(), 2, "parts of an unknown fabric are unknown themselves: {both:?}");
+    let rails = Cluster { routing: Routing::Hashed(Hashed { seed: 1 }), ..cluster("dgx-h100", 2) };
+    let refused = errors(&rails);
+    assert!(
+        refused[0].contains("hashed routes are for fat trees, and `ndr400-rail-optimised` has rails"),
+        "{refused:?}"
+    );
     let bare = Cluster { gpu: Some("l4".into()), ..cluster("dgx-1v-16g", 1) };
     assert!(
         errors(&bare)[0].starts_with("gpu[0] (`l4`) has 0 NVLinks and is wired with 6"),

@@ -53,3 +53,11 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings, ranks: u64) -> Draw
     settings.some(draw, 12, "parallelism", &orders);
     Drawn { gpu: &devices.gpus[&node.gpu], drives }
 }
+
+/// Sends messages over some fat trees by a hash.
+pub(super) fn routing(draw: &mut Draw, settings: &mut Settings) {
+    if settings.get("machine.cluster.fabric").is_some() && draw.chance(30) {
+        let seed = draw.between(1, 3);
+        settings.set("machine.cluster.routing", json!({ "hashed": { "seed": seed } }));
+    }
+}

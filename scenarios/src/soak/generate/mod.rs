@@ -29,6 +29,7 @@ pub fn scenario(seed: u64, number: u64) -> String {
     if (3..=9).contains(&kind) {
         fusion::fill(draw, &mut settings);
     }
+    machine::routing(draw, &mut settings);
     settings.yaml()
 }
 
