@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Error, MapAccess};
 use serde::{Deserialize, Serialize};
 
 use crate::settings::written::{Scalar, Written};
-use crate::settings::{Bytes, Count, Power, Rate, Share};
+use crate::settings::{Bytes, Count, Power, Rate, Share, first_seed};
 
 use super::described::{Choice, DriveSettings, GpuSettings, LinkSettings};
 
@@ -90,10 +90,6 @@ pub struct Hashed {
     /// differ.
     #[serde(default = "first_seed")]
     pub seed: u64,
-}
-
-const fn first_seed() -> u64 {
-    1
 }
 
 impl Routing {

@@ -20,3 +20,8 @@ pub use quantity::{
     Power, Quantity, Rate, Share, Time, Transfer, Unit, Whole, split,
 };
 pub use stage_set::StageSet;
+
+/// The root of a draw where a file names none.
+pub const fn first_seed() -> u64 {
+    1
+}

@@ -73,8 +73,7 @@ pub(super) fn backward(draft: &mut Draft, on: &ShardedTransformer, logits: Name)
             LOGITS_GRADIENT
         }
         CrossEntropy::TransformerEngine => {
-            let (class, bytes) = ((StreamClass::CrossEntropy, on.tokens()), on.bytes(on.logits()));
-            draft.walk("scale logits gradient", class, (bytes, bytes), &[logits, LOSS], &[]);
+            in_place(draft, on, Name::of("scale logits gradient"), logits);
             logits
         }
         CrossEntropy::Fused => {
@@ -142,7 +141,7 @@ fn operators(draft: &mut Draft, on: &ShardedTransformer, logits: Name) {
     all_reduce(draft, on, "reduce loss of targets", LOG_SOFTMAX, 1);
 }
 
-/// What a compiler makes of [`passes`]: two numbers of a token are summed at once
+/// The kernels that a compiler makes of [`passes`]: two numbers of a token are summed at once
 /// (`fused_cross_entropy.py` of Megatron-LM).
 fn compiled(draft: &mut Draft, on: &ShardedTransformer, logits: Name) {
     let (single, copy) = (single(on), fp32_logits(on, logits));
@@ -162,8 +161,13 @@ fn compiled(draft: &mut Draft, on: &ShardedTransformer, logits: Name) {
 /// (`online_softmax_kernel` and `cross_entropy_kernel`, Transformer Engine 2.0 to 2.12).
 fn transformer_engine(draft: &mut Draft, on: &ShardedTransformer, logits: Name) {
     fused(draft, on, logits);
+    in_place(draft, on, LOGITS_GRADIENT, logits);
+}
+
+/// A kernel of the loss over the logits, which takes their place.
+fn in_place(draft: &mut Draft, on: &ShardedTransformer, name: Name, logits: Name) {
     let (class, bytes) = ((StreamClass::CrossEntropy, on.tokens()), on.bytes(on.logits()));
-    draft.walk(LOGITS_GRADIENT, class, (bytes, bytes), &[logits, LOSS], &[]);
+    draft.walk(name, class, (bytes, bytes), &[logits, LOSS], &[]);
 }
 
 /// One pass over the logits as they are, for the largest, the sum and the target's of each token; tensor ranks gather

@@ -35,6 +35,9 @@ pub(super) const SCORES_GRADIENT: Name = Name::of("router scores gradient");
 const CHOSEN_GRADIENT: Name = Name::of("chosen scores gradient");
 const LOGITS_GRADIENT: Name = Name::of("router output gradient");
 const BALANCE_GRADIENT: Name = Name::of("balance loss gradient");
+const ELEMENTWISE: StreamClass = StreamClass::Elementwise;
+const PERMUTATION: StreamClass = StreamClass::Permutation;
+const REDUCTION: StreamClass = StreamClass::Reduction;
 /// Bytes of the number of an expert, or of a count of tokens.
 const INDEX_BYTES: u64 = 8;
 /// Bytes of a mark.
@@ -88,21 +91,21 @@ impl<'a> Router<'a> {
         pass(draft, PROBABILITIES, (scores, scores), CHOSEN, scores);
         draft.stream("scatter probabilities", PERMUTATION, (chosen, chosen), &[CHOSEN, PROBABILITIES], &[]);
         self.mark(draft, ["clear map", "map as integers", "copy map", "scatter map"], CHOSEN, MAP);
-        if self.experts.capacity(self.tokens).is_some() {
-            self.drop_tokens(draft);
+        if let Some(capacity) = self.experts.capacity(self.tokens) {
+            self.drop_tokens(draft, capacity);
         }
         if self.experts.routing.balance_loss {
             self.balance_loss(draft);
         }
     }
 
-    /// The best tokens of each expert, and what is left of both tables.
-    fn drop_tokens(&self, draft: &mut Draft) {
+    /// The best tokens of each expert, as many as it has room for, and what is left of both tables.
+    fn drop_tokens(&self, draft: &mut Draft, capacity: u64) {
         let (scores, marks) = (self.bytes(), self.table() * MARK_BYTES);
         let count = u64::from(self.experts.count);
-        let rows = count * self.experts.capacity(self.tokens).unwrap_or(self.tokens);
+        let rows = count * capacity;
         let kept = rows * (self.dtype.bytes() + INDEX_BYTES);
-        let reads = self.selection(self.dtype) * scores;
+        let reads = selection(self.dtype) * scores;
         draft.walk("choose tokens", (REDUCTION, count), (reads, kept), &[PROBABILITIES], &[(KEPT, kept)]);
         pass(draft, "clear kept tokens", (0, scores), KEPT, 0);
         pass(draft, "copy kept tokens", (scores, scores), KEPT, 0);
@@ -117,8 +120,7 @@ impl<'a> Router<'a> {
     /// Choices once more, of scores that no other term changes, and sums over tokens.
     fn balance_loss(&self, draft: &mut Draft) {
         let (scores, single, marks) = (self.bytes(), self.single(), self.table() * MARK_BYTES);
-        let count = u64::from(self.experts.count);
-        let (sums, softmax) = (count * INDEX_BYTES, (StreamClass::Softmax, self.tokens));
+        let (sums, softmax) = (self.sums(), (StreamClass::Softmax, self.tokens));
         let writes = [(BALANCE_SCORES, single)];
         draft.walk("softmax of the balance loss", softmax, (scores, single), &[ROUTER.output], &writes);
         let names = ["choose experts of the balance loss", "sort experts of the balance loss"];
@@ -183,8 +185,7 @@ impl<'a> Router<'a> {
 
     /// The gradient of sums is the same for all tokens of an expert.
     fn balance_loss_gradient(&self, draft: &mut Draft) {
-        let (scores, single, sums) =
-            (self.bytes(), self.single(), u64::from(self.experts.count) * INDEX_BYTES);
+        let (scores, single, sums) = (self.bytes(), self.single(), self.sums());
         for name in NUMBERS_BACK {
             draft.stream(name, ELEMENTWISE, (sums, sums), &[BALANCE_SUMS], &[]);
         }
@@ -204,7 +205,7 @@ impl<'a> Router<'a> {
         dtype: Dtype,
     ) {
         let chosen = self.chosen();
-        let reads = self.selection(dtype) * self.table() * dtype.bytes();
+        let reads = selection(dtype) * self.table() * dtype.bytes();
         draft.walk(select, (REDUCTION, self.tokens), (reads, chosen), &[scores], &[(found, chosen)]);
         draft.stream(sort, PERMUTATION, (chosen, chosen), &[found], &[]);
     }
@@ -221,12 +222,6 @@ impl<'a> Router<'a> {
         pass(draft, map, (whole, marks), chosen, marks);
     }
 
-    /// Passes of a radix selection of numbers of a type: one for each two bits, and one that
-    /// gathers.
-    const fn selection(&self, dtype: Dtype) -> u64 {
-        8 * dtype.bytes() / RADIX_BITS + 1
-    }
-
     /// Bytes of a table of tokens and experts.
     fn bytes(&self) -> u64 {
         self.dtype.bytes() * self.table()
@@ -235,6 +230,11 @@ impl<'a> Router<'a> {
     /// Bytes of one in fp32.
     fn single(&self) -> u64 {
         Dtype::Fp32.bytes() * self.table()
+    }
+
+    /// Bytes of a number of each expert.
+    fn sums(&self) -> u64 {
+        u64::from(self.experts.count) * INDEX_BYTES
     }
 
     /// Bytes of the weights and numbers of the experts of all tokens.
@@ -248,9 +248,10 @@ impl<'a> Router<'a> {
     }
 }
 
-const ELEMENTWISE: StreamClass = StreamClass::Elementwise;
-const PERMUTATION: StreamClass = StreamClass::Permutation;
-const REDUCTION: StreamClass = StreamClass::Reduction;
+/// Passes of a radix selection of numbers of a type: one for each two bits, and one that gathers.
+const fn selection(dtype: Dtype) -> u64 {
+    8 * dtype.bytes() / RADIX_BITS + 1
+}
 
 /// A pass over a table, which leaves `kept` bytes under its name, if any.
 fn pass(draft: &mut Draft, name: impl Into<Name>, traffic: (u64, u64), reads: Name, kept: u64) {

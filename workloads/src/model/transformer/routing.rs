@@ -16,7 +16,7 @@ use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use hw_models::settings::Share;
+use hw_models::settings::{Share, first_seed};
 
 use super::Experts;
 
@@ -57,10 +57,6 @@ pub struct DrawnLoad {
     /// The root of the draw; 1 when absent.
     #[serde(default = "first_seed")]
     pub seed: u64,
-}
-
-const fn first_seed() -> u64 {
-    1
 }
 
 /// Most rows of an expert.
