@@ -8,8 +8,8 @@ use super::kernels::{KernelShape, Sample};
 use super::split;
 use super::table::{Row, Table, TableError};
 use hw_models::kernels::{
-    Attention, Convolution, ConvolutionPass, Dtype, Gemm, GroupedGemm, KernelClass, Layout, Pass, Stream,
-    StreamClass,
+    Attention, Convolution, ConvolutionAlgorithm, ConvolutionPass, Dtype, Gemm, GroupedGemm, KernelClass,
+    Layout, Pass, Stream, StreamClass,
 };
 
 /// Samples of one class of kernels of one device.
@@ -42,11 +42,11 @@ pub fn measured(tables: &[Table]) -> Result<Vec<Measured>, Vec<TableError>> {
             match (format.read)(&row) {
                 Ok(kernels) => {
                     for (shape, result) in kernels {
-                        match seconds(&row, result) {
-                            Ok(seconds) => {
+                        match seconds(&row, result).and_then(|seconds| Ok((seconds, nth(&row)?))) {
+                            Ok((seconds, nth)) => {
                                 let hash = format.hash(&row, result);
-                                let sample = Sample { shape, seconds, hash, line: row.line() };
-                                add(&mut sets, table, &device, sample);
+                                let sample = Sample::new(shape, seconds, hash, row.line());
+                                add(&mut sets, table, &device, Sample { nth, ..sample });
                             }
                             Err(error) => wrong.push(error),
                         }
@@ -109,6 +109,11 @@ type Kernels = Vec<(KernelShape, &'static str)>;
 fn seconds(row: &Row<'_>, column: &str) -> Result<f64, TableError> {
     let unit = if column.ends_with("_ms") { 1e-3 } else { 1e-6 };
     row.positive(column, 1e-12 / unit).map(|time| time * unit)
+}
+
+/// Shapes launched before that of a row, 0 where the table does not tell.
+fn nth(row: &Row<'_>) -> Result<u64, TableError> {
+    if row.text("nth").is_empty() { Ok(0) } else { row.whole("nth") }
 }
 
 impl Format {
@@ -311,6 +316,17 @@ fn deepbench_gemm(row: &Row<'_>) -> Result<Kernels, TableError> {
     Ok(vec![(KernelShape::Gemm(gemm), "time_ms")])
 }
 
+/// Algorithms by cuDNN's names, `CUDNN_CONVOLUTION_FWD_ALGO_`.
+fn algorithm(name: &str) -> Option<ConvolutionAlgorithm> {
+    match name {
+        "IMPLICIT_GEMM" | "IMPLICIT_PRECOMP_GEMM" => Some(ConvolutionAlgorithm::Implicit),
+        "WINOGRAD" => Some(ConvolutionAlgorithm::FusedWinograd),
+        "WINOGRAD_NONFUSED" => Some(ConvolutionAlgorithm::Winograd),
+        "FFT" | "FFT_TILING" => Some(ConvolutionAlgorithm::Fourier),
+        _ => None,
+    }
+}
+
 fn deepbench_convolution(row: &Row<'_>) -> Result<Kernels, TableError> {
     use ConvolutionPass::{Forward, InputGradient, WeightGradient};
     let Some(dtype) = deepbench_type(row) else { return Ok(Vec::new()) };
@@ -332,7 +348,7 @@ fn deepbench_convolution(row: &Row<'_>) -> Result<Kernels, TableError> {
             dilation: [1; 2],
             groups: 1,
             dtype,
-            algorithm: None,
+            algorithm: if pass == Forward { algorithm(row.text("forward_algorithm")) } else { None },
         };
         Ok((KernelShape::Convolution(convolution), column))
     };
@@ -437,7 +453,7 @@ fn neusight_convolution(row: &Row<'_>) -> Result<Kernels, TableError> {
         dilation: [1; 2],
         groups: 1,
         dtype: Dtype::Fp32,
-        algorithm: None,
+        algorithm: algorithm(row.text("algorithm")),
     };
     Ok(vec![(KernelShape::Convolution(convolution), "latency_ms")])
 }

@@ -9,12 +9,14 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt;
 
+use super::growth::Growth;
 use super::hardware::rounded;
 use super::split;
 use hw_models::errors::{Errors, huber};
 use hw_models::kernels::{
-    Attention, Convolution, ConvolutionPass, Dtype, Gemm, GroupedGemm, KernelClass, KernelCost, KernelError,
-    KernelModel, Layout, Pass, Shape, Stream, StreamClass,
+    AlgorithmParameters, Attention, Convolution, ConvolutionAlgorithm, ConvolutionParameters,
+    ConvolutionPass, Dtype, Gemm, GroupedGemm, KernelClass, KernelCost, KernelError, KernelModel, Layout,
+    Pass, Shape, Stream, StreamClass,
 };
 use hw_models::search::minimise;
 
@@ -24,6 +26,10 @@ const SQUARE_ROOT: f64 = 0.5;
 
 /// Products that tell memory time that is not hidden from slow tiles, or groups that wait to be issued.
 const MANY: usize = 30;
+/// Share of a measured time that is left without the growth of launches, at least.
+const LEAST_LEFT: f64 = 0.1;
+/// Convolutions that tell the speed of an algorithm.
+const SOME: usize = 8;
 /// Heads wider than this take other blocks in flash attention.
 const WIDE: u64 = 128;
 
@@ -34,6 +40,10 @@ pub struct Sample {
     pub shape: KernelShape,
     /// How long it took (s).
     pub seconds: f64,
+    /// Algorithm that the library took for a convolution, where the table tells.
+    pub took: Option<ConvolutionAlgorithm>,
+    /// Shapes that the host had launched before, where the table tells, see [`Growth`].
+    pub nth: u64,
     /// Hash of the inputs of its row, see [`split`].
     pub hash: u64,
     /// The line of its row.
@@ -58,9 +68,33 @@ pub enum KernelShape {
 }
 
 impl Sample {
+    /// A kernel of which it may be known what the library chose: it is priced as one to choose for.
+    pub(super) fn new(mut shape: KernelShape, seconds: f64, hash: u64, line: u64) -> Self {
+        let took = match &mut shape {
+            KernelShape::Convolution(convolution) => convolution.algorithm.take(),
+            _ => None,
+        };
+        Self { shape, seconds, took, nth: 0, hash, line }
+    }
+
     /// Whether it judges, and nothing is fitted on it.
     pub fn held_out(&self) -> bool {
         split::judges(self.hash)
+    }
+
+    /// As the first launch.
+    #[must_use]
+    pub fn without(self, growth: Growth) -> Self {
+        // Another launch may have been quicker, but no kernel took less than this.
+        let seconds = (self.seconds - growth.added(self.nth)).max(LEAST_LEFT * self.seconds);
+        Self { seconds, nth: 0, ..self }
+    }
+
+    /// The convolution as one that is told its algorithm. `None`: it took another.
+    fn by(&self, algorithm: ConvolutionAlgorithm) -> Option<Self> {
+        let KernelShape::Convolution(shape) = self.shape else { return None };
+        let told = Convolution { algorithm: Some(algorithm), ..shape };
+        (self.took == Some(algorithm)).then_some(Self { shape: KernelShape::Convolution(told), ..*self })
     }
 
     /// `ln(predicted / measured)`.
@@ -226,32 +260,75 @@ fn fit_grouped(
     })
 }
 
+/// Each algorithm on the rows that took it, then the implicit products of each gradient on all of
+/// its rows, of which no table tells the algorithm.
 fn fit_convolution(
     model: &KernelModel,
     samples: &[Sample],
     first: Convolution,
 ) -> Result<KernelModel, KernelError> {
-    let p = model.parameters.convolution(first.dtype)?.clone();
-    let shows = |pass| {
-        samples.iter().any(|sample| matches!(sample.shape, KernelShape::Convolution(c) if c.pass == pass))
-    };
-    let start = vec![
-        Searched::to(0.6, 1.0),
-        Searched::to(0.6, 1.0),
-        Searched::to(0.2, SQUARE_ROOT),
-        Searched::to(20.0, 1024.0),
-        Searched::to(0.9, 3.0).where_told(shows(ConvolutionPass::InputGradient), p.input_gradient),
-        Searched::to(0.9, 3.0).where_told(shows(ConvolutionPass::WeightGradient), p.weight_gradient),
-        Searched::to(20.0, 500.0),
-        Searched::to(20.0, 500.0),
-    ];
-    search(model, samples, &[start], |model, x| {
-        let mut fitted = p.clone();
-        (fitted.implicit, fitted.winograd, fitted.exponent, fitted.prologue_k) = (x[0], x[1], x[2], x[3]);
-        (fitted.input_gradient, fitted.weight_gradient) = (x[4], x[5]);
-        (fitted.start_us, fitted.transforms_us) = (x[6], x[7]);
-        model.parameters.convolution.insert(first.dtype, fitted);
+    use ConvolutionAlgorithm::{FusedWinograd, Implicit, Winograd};
+    let mut model = model.clone();
+    for algorithm in [Implicit, FusedWinograd, Winograd] {
+        let took: Vec<Sample> = samples.iter().filter_map(|sample| sample.by(algorithm)).collect();
+        if took.len() >= SOME {
+            model = fit_algorithm(&model, &took, (ConvolutionPass::Forward, algorithm, first.dtype))?;
+        }
+    }
+    for pass in [ConvolutionPass::InputGradient, ConvolutionPass::WeightGradient] {
+        let is = |sample: &&Sample| matches!(sample.shape, KernelShape::Convolution(c) if c.pass == pass);
+        let gradients: Vec<Sample> = samples.iter().filter(is).copied().collect();
+        if gradients.len() >= SOME {
+            model = fit_algorithm(&model, &gradients, (pass, Implicit, first.dtype))?;
+        }
+    }
+    Ok(model)
+}
+
+/// The speed of an algorithm's tiles, and what it alone tells: of outputs by implicit products the
+/// start, of Winograd's the passes that transform.
+fn fit_algorithm(
+    model: &KernelModel,
+    took: &[Sample],
+    (pass, algorithm, dtype): (ConvolutionPass, ConvolutionAlgorithm, Dtype),
+) -> Result<KernelModel, KernelError> {
+    use ConvolutionAlgorithm::{FusedWinograd, Implicit, Winograd};
+    let p = model.parameters.convolution(dtype)?.clone();
+    let outputs = (pass, algorithm) == (ConvolutionPass::Forward, Implicit);
+    // Tiles of one size tell nothing of others.
+    let sizes = law_of(&mut p.clone(), pass, algorithm).tiles.len() != 1 && algorithm != FusedWinograd;
+    let starts = [(0.6, 50.0), (0.9, 150.0)].map(|(e_max, start_us)| {
+        vec![
+            Searched::to(e_max, 1.0),
+            Searched::to(0.2, SQUARE_ROOT).where_told(sizes, 0.0),
+            Searched::to(20.0, 1024.0),
+            Searched::to(start_us, 500.0).where_told(outputs, p.start_us),
+            Searched::to(0.6, 1.0).where_told(algorithm == Winograd, p.transforms),
+        ]
+    });
+    search(model, took, &starts, |model, x| {
+        let mut fitted = ConvolutionParameters { start_us: x[3], transforms: x[4], ..p.clone() };
+        let law = law_of(&mut fitted, pass, algorithm);
+        (law.e_max, law.exponent, law.prologue_k) = (x[0], x[1], x[2]);
+        model.parameters.convolution.insert(dtype, fitted);
     })
+}
+
+/// The parameters of an algorithm, those of outputs by implicit products where it had none.
+fn law_of(
+    parameters: &mut ConvolutionParameters,
+    pass: ConvolutionPass,
+    algorithm: ConvolutionAlgorithm,
+) -> &mut AlgorithmParameters {
+    use ConvolutionAlgorithm::{Fourier, FusedWinograd, Implicit, Winograd};
+    let law = match (algorithm, pass) {
+        (Implicit, ConvolutionPass::Forward) => return &mut parameters.implicit,
+        (Implicit, ConvolutionPass::InputGradient) => &mut parameters.input_gradient,
+        (Implicit, ConvolutionPass::WeightGradient) => &mut parameters.weight_gradient,
+        (FusedWinograd, _) => &mut parameters.fused,
+        (Winograd | Fourier, _) => &mut parameters.winograd,
+    };
+    law.get_or_insert_with(|| parameters.implicit.clone())
 }
 
 /// The start of the kernel is that of the model. Both passes have one factor for narrow heads, which the forward pass tells.

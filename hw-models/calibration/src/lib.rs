@@ -43,6 +43,7 @@ mod found_collectives;
 mod found_kernels;
 mod gathers;
 mod gaussian;
+mod growth;
 pub mod hardware;
 pub mod interference;
 mod kernels;
@@ -67,6 +68,7 @@ pub use formats::{Measured, measured};
 pub use found_collectives::{FoundCollectives, FoundTable};
 pub use found_kernels::{FoundClass, FoundKernels};
 pub use gathers::Gather;
+pub use growth::Growth;
 pub use hw_models::errors::Errors;
 pub use kernels::{KernelShape, Sample};
 pub use offsets::{Offset, offsets, spreads};
@@ -107,6 +109,8 @@ pub struct Calibrated {
     /// `ln(predicted / measured)` of rows that nothing was fitted on: the test quarter, or where that has fewer than two,
     /// every row by a fit to all others.
     pub unseen: Vec<f64>,
+    /// What shapes launched before add to a launch, which the errors are without.
+    pub growth: Growth,
 }
 
 /// Fits every class of kernels of every device that the tables measured, one after the other as the iterator is asked,
@@ -130,8 +134,10 @@ pub fn fit<'a>(
 }
 
 fn calibrated(set: &Measured, known: &KernelModel) -> Result<Calibrated, KernelError> {
-    let (held_out, others): (Vec<Sample>, Vec<Sample>) =
-        set.samples.iter().partition(|sample| sample.held_out());
+    let fits: Vec<Sample> = set.samples.iter().copied().filter(|sample| !sample.held_out()).collect();
+    let growth = Growth::of(&fits, &known.clone().correcting(Correct::Never));
+    let samples = set.samples.iter().map(|sample| sample.without(growth));
+    let (held_out, others): (Vec<Sample>, Vec<Sample>) = samples.partition(Sample::held_out);
     let (formula, model) = fitted(known, set.class, &others)?;
     let [in_fit, on_others] = [&others, &held_out].map(|samples| kernels::errors(&model, samples));
     let (in_fit, on_others) = (in_fit?, on_others?);
@@ -147,6 +153,7 @@ fn calibrated(set: &Measured, known: &KernelModel) -> Result<Calibrated, KernelE
         uncorrected: kernels::errors(&formula, &held_out)?,
         before: kernels::errors(&before(known, &model, set.class)?, &held_out)?,
         unseen: unseen(set, known, &model, &held_out)?,
+        growth,
         model,
     })
 }

@@ -57,7 +57,7 @@ fn carried(measured: &[Measured], on: &Calibrated, from: &Calibrated) -> Result<
     model.parameters.replace(constants::replacing(&on.model, &from.model, on.class, Provenance::written())?);
     model.parameters.corrections.remove(&on.class);
     let sets = measured.iter().filter(|set| set.device == on.device && set.class == on.class);
-    sets.flat_map(|set| &set.samples).map(|sample| sample.log_error(&model)).collect()
+    sets.flat_map(|set| &set.samples).map(|sample| sample.without(on.growth).log_error(&model)).collect()
 }
 
 /// The table of offsets, as the catalogue has it.

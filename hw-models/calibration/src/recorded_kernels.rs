@@ -63,7 +63,7 @@ fn measured(heading: &Heading, records: &[Record], gpu: &str, model: &KernelMode
     let mut sets: Vec<Measured> = Vec::new();
     for (at, record) in records.iter().enumerate().filter(|(_, record)| record.is_sound()) {
         let Some(shape) = record.of.kernel().filter(|shape| shape.cost(model).is_ok()) else { continue };
-        let sample = Sample { shape, seconds: record.seconds(), hash: record.hash(), line: at as u64 + 1 };
+        let sample = Sample::new(shape, record.seconds(), record.hash(), at as u64 + 1);
         let class = shape.class();
         match sets.iter_mut().find(|set| set.class == class) {
             Some(set) => set.samples.push(sample),

@@ -80,7 +80,7 @@ const ORDINARY_STEP: u32 = 8;
 /// Area of the tile of full efficiency.
 const FULL_TILE: f64 = 256.0 * 128.0;
 /// Rows in memory start at multiples of 16 bytes, or tensor cores load them element by element.
-const ALIGNMENT: u64 = 16;
+pub(super) const ALIGNMENT: u64 = 16;
 
 impl KernelModel {
     /// A matrix product.

@@ -56,8 +56,9 @@ pub use grouped::GroupedGemm;
 pub use libraries::{Flash, Libraries, Speedup};
 pub use occupancy::{BlockResources, Limit, Occupancy};
 pub use parameters::{
-    AttentionParameters, CacheParameters, ConvolutionParameters, DeviceKernels, GemmParameters,
-    GraphParameters, GroupedParameters, KernelCatalogue, KernelParameters, PassParameters, StreamParameters,
+    AlgorithmParameters, AttentionParameters, CacheParameters, ConvolutionParameters, DeviceKernels,
+    GemmParameters, GraphParameters, GroupedParameters, KernelCatalogue, KernelParameters, PassParameters,
+    StreamParameters,
 };
 pub use place::{Place, Shape};
 pub use rows::SpeedRow;

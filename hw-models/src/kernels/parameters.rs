@@ -154,24 +154,55 @@ pub struct GroupedParameters {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConvolutionParameters {
-    /// Fraction of peak of a full tile of an implicit product.
-    pub implicit: f64,
-    /// Fraction of peak of a full tile of the products in Winograd's domain.
-    pub winograd: f64,
-    /// How the fractions fall with the area of smaller tiles.
-    pub exponent: f64,
-    /// Filling and draining a tile's pipeline, in elements of the contraction.
-    pub prologue_k: f64,
-    /// Factor on the fractions for the gradient of the input.
-    pub input_gradient: f64,
-    /// Factor on the fractions for the gradient of the weight.
-    pub weight_gradient: f64,
+    /// Implicit products.
+    pub implicit: AlgorithmParameters,
+    /// Winograd's products in one kernel. `None`: the library has none for the type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fused: Option<AlgorithmParameters>,
+    /// Images, tiles down and tiles across of its blocks: 32 tiles of 2 x 2 outputs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fused_blocks: Vec<[u64; 3]>,
+    /// Winograd's products between passes that transform. `None`: the library takes none for the
+    /// type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub winograd: Option<AlgorithmParameters>,
+    /// Fraction of HBM bandwidth that passes which transform achieve.
+    pub transforms: f64,
+    /// Implicit products for gradients of inputs. `None`: as for outputs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_gradient: Option<AlgorithmParameters>,
+    /// Implicit products for gradients of weights. `None`: as for outputs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight_gradient: Option<AlgorithmParameters>,
+    /// Kernels for outputs come in tiles of all shapes and cut their sums, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cuts_outputs: bool,
+    /// Kernels for gradients of weights take the taps of a filter one by one, so that the channels
+    /// of each fill tiles of their own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub taps_apart: bool,
     /// Ramp-up and drain of the kernel (us).
     pub start_us: f64,
-    /// The same of the transforms into and out of Winograd's domain.
+    /// The same of the passes that transform.
     pub transforms_us: f64,
     /// Where they are from.
     pub provenance: Provenance,
+}
+
+/// Speed of the tiles of an algorithm of convolutions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AlgorithmParameters {
+    /// Fraction of peak of a full tile.
+    pub e_max: f64,
+    /// How it falls with the area of smaller tiles.
+    #[serde(default)]
+    pub exponent: f64,
+    /// Filling and draining a tile's pipeline, in elements of the contraction.
+    pub prologue_k: f64,
+    /// Tiles of the library's kernels, outputs by channels; none are stated: all of the model's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tiles: Vec<[u64; 2]>,
 }
 
 /// Parameters of flash attention.

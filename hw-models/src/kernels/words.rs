@@ -60,6 +60,7 @@ impl fmt::Display for ConvolutionAlgorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Implicit => "as an implicit product",
+            Self::FusedWinograd => "by Winograd's algorithm in one kernel",
             Self::Winograd => "by Winograd's algorithm",
             Self::Fourier => "by Fourier transforms",
         })

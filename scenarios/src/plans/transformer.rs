@@ -6,7 +6,7 @@ use hw_models::copies::HostMemory;
 use sim_core::time::Time;
 use workloads::chain::Chain;
 use workloads::model::transformer::{
-    AttentionKernel, DataParallel, Dtype, Execution, Fusion, Overlap, Split, States, Step,
+    AttentionKernel, DataParallel, Dtype, Execution, Fusion, Overlap, Parts, Split, States, Step,
 };
 use workloads::passes::fusion;
 use workloads::plan::{Deployment, HostBuffers, TransformerPlan, spread};
@@ -182,6 +182,11 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
     let reduces_beside = parallelism.overlap_tensor_reduce.unwrap_or(beside);
     let in_pieces = parallelism.asynchronous_tensor == Some(true);
     let (exchanges_beside, gathers_again) = (!software.is_compiled(), !torchtitan);
+    let parts = match torchtitan {
+        false => Parts::OneByOne,
+        true if software.is_compiled() => Parts::InPasses,
+        true => Parts::Copied,
+    };
     Execution {
         vocabulary_multiple,
         fusion,
@@ -192,6 +197,7 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         reduces_beside,
         exchanges_beside,
         gathers_again,
+        parts,
         ..common
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use calibration::{self, KernelShape, Sample, Table, TableError};
+use calibration::{self, Growth, KernelShape, Sample, Table, TableError};
 use hw_models::kernels::{Correct, KernelClass, KernelCost};
 use indexmap::IndexMap;
 use rayon::prelude::*;
@@ -81,10 +81,17 @@ fn of_device(device: &str, class: KernelClass, rows: &[Placed]) -> Vec<Judged> {
         sample.shape.cost(model).map_err(|error| error.to_string())
     };
     let evenly = others.iter().step_by(others.len().div_ceil(calibration::MOST).max(1));
-    let pair = |row: &&Placed| Some((cost(&row.sample).ok()?.alone().as_secs(), row.sample.seconds));
-    let timing_s = timing(&evenly.filter_map(pair).collect::<Vec<_>>());
+    let evenly: Vec<Sample> = evenly.map(|row| row.sample).collect();
+    let growth = model.as_ref().map_or_else(|_| Growth::default(), |model| Growth::of(&evenly, model));
+    let first = evenly.iter().map(|sample| sample.without(growth));
+    let pair = |sample: Sample| Some((cost(&sample).ok()?.alone().as_secs(), sample.seconds));
+    let timing_s = timing(&first.filter_map(pair).collect::<Vec<_>>());
     let part = format!("{device} {class}");
-    judging.into_iter().map(|row| judge(&part, row, cost(&row.sample), timing_s)).collect()
+    let judge = |row: &Placed| {
+        let timing_s = timing_s + growth.added(row.sample.nth);
+        judge(&part, row, cost(&row.sample), timing_s)
+    };
+    judging.into_iter().map(judge).collect()
 }
 
 fn judge(part: &str, row: &Placed, cost: Result<KernelCost, String>, timing_s: f64) -> Judged {

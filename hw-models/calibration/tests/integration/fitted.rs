@@ -29,7 +29,7 @@ const BEYOND: [(&str, &str, f64, f64); 18] = [
     ("v100-pcie-32gb", "batched-fp32", 0.068, 0.254),
     ("b200-sxm-180gb", "grouped-bf16", 0.101, 0.204),
     ("a100-pcie-80gb", "softmax", 0.079, f64::INFINITY),
-    ("t4", "convolution-fp16", 0.254, f64::INFINITY),
+    ("t4", "convolution-fp16", 0.152, f64::INFINITY),
     ("a100-pcie-40gb", "embedding", 0.204, f64::INFINITY),
     ("a100-pcie-80gb", "embedding", 0.145, f64::INFINITY),
     ("l4", "embedding", 0.119, f64::INFINITY),

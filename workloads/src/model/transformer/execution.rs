@@ -7,6 +7,7 @@ use crate::diagnostic::Diagnostic;
 use crate::graph::Phase;
 
 use super::draft::{BlockDraft, Draft, Issue, Name};
+use super::joined::joined;
 use super::{
     ContextExchange, CrossEntropy, Fp8, Positions, QueryKeyNorm, Scaling, Split, States, Transformer,
     WindowForm,
@@ -47,10 +48,26 @@ pub struct Execution {
     /// With sequence parallelism the inputs of layers that are split by columns are kept in parts, and gathered again for the
     /// gradients of weights, as in Megatron-LM; else as they were multiplied.
     pub gathers_again: bool,
+    /// Where the parts of sequences that tensor ranks exchange lie.
+    pub parts: Parts,
     /// Products of layers and what tensor ranks exchange for them go in pieces, one beside the other.
     pub in_pieces: bool,
     /// Linear layers multiply in 8 bits.
     pub fp8: Option<Fp8>,
+}
+
+/// Where the parts of sequences lie that tensor ranks gather or scatter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Parts {
+    /// One behind the other, as a collective takes them: sequences are the first axis, as in
+    /// Megatron-LM.
+    #[default]
+    OneByOne,
+    /// Behind the axis of the batch: they are copied into place, as in PyTorch's tensor
+    /// parallelism.
+    Copied,
+    /// The same as compiled: a pass over memory that makes or takes them copies, too.
+    InPasses,
 }
 
 /// Scope of a step.
@@ -192,6 +209,7 @@ impl Execution {
             reduces_beside: true,
             exchanges_beside: true,
             gathers_again: true,
+            parts: Parts::OneByOne,
             in_pieces: false,
             fp8: None,
         }
@@ -328,6 +346,8 @@ impl ShardedTransformer {
         if self.execution.step == Step::Forward {
             draft.backward.clear();
         }
+        draft.forward = joined(draft.forward, self.execution.parts);
+        draft.backward = joined(draft.backward, self.execution.parts);
         draft.block()
     }
 

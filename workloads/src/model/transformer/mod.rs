@@ -44,6 +44,7 @@ mod flops;
 mod gelu;
 mod head;
 mod hugging_face;
+mod joined;
 mod latent;
 mod layer;
 mod linear;
@@ -85,7 +86,7 @@ pub use data::{DataParallel, Gather, GatherLimit, GatherUnit, Overlap};
 pub use encoder::Encoder;
 pub(crate) use execution::GATHER_RECEIVED;
 pub use execution::{
-    AddedTo, AttentionKernel, Boundary, Execution, Fusion, ShardedTransformer, SoftmaxFusion, Step,
+    AddedTo, AttentionKernel, Boundary, Execution, Fusion, Parts, ShardedTransformer, SoftmaxFusion, Step,
 };
 pub use experts::Experts;
 pub use hugging_face::{Configuration, HuggingFaceError};

@@ -80,10 +80,10 @@ fn variants(work: &Operator, library: Library) -> Vec<Operator> {
 
 impl Library {
     const fn algorithms(self) -> &'static [ConvolutionAlgorithm] {
-        use ConvolutionAlgorithm::{Fourier, Implicit, Winograd};
+        use ConvolutionAlgorithm::{Fourier, FusedWinograd, Implicit, Winograd};
         match self {
             Self::Cudnn4 => &[Implicit, Fourier],
-            Self::Cudnn5 => &[Implicit, Fourier, Winograd],
+            Self::Cudnn5 => &[Implicit, Fourier, FusedWinograd, Winograd],
         }
     }
 }

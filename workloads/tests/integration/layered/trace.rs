@@ -45,7 +45,9 @@ fn what(operator: &Operator) -> &'static str {
     }
 }
 
-/// Nothing was fitted to the trace. Its convolutions are those that cuDNN's heuristics choose, not the fastest.
+/// Nothing was fitted to the trace. Its convolutions are those that cuDNN's heuristics choose, not the fastest: products
+/// without precomputed places (`implicit_convolve_sgemm`, 28 of 53 forward) take 1.11 of what is simulated, Winograd's in one
+/// kernel 1.03, between passes 0.8.
 #[test]
 fn kernels_of_resnet_take_what_a_trace_shows() {
     let catalogue = Catalogue::embedded(serde_yaml::Deserializer::from_str).unwrap();
@@ -66,9 +68,9 @@ fn kernels_of_resnet_take_what_a_trace_shows() {
     let of_kinds = MEASURED.map(|(kind, measured)| ours[kind] / measured);
     let told = MEASURED.iter().zip(of_kinds).map(|((kind, _), ratio)| format!("{kind} {ratio:.2}"));
     insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @r"
-    convolution forward 1.01
-    convolution input gradient 0.93
-    convolution weight gradient 1.04
+    convolution forward 0.86
+    convolution input gradient 0.84
+    convolution weight gradient 0.83
     batch norm forward 0.92
     batch norm backward 0.84
     activation forward 1.04

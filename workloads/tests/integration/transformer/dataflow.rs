@@ -6,8 +6,8 @@ use hw_models::settings::Share;
 use workloads::graph::operator::{Label, Tensor, TensorId};
 use workloads::model::transformer::{
     AddedTo, AttentionKernel, Bias, Block, Capacity, ContextExchange, CrossEntropy, DrawnLoad, Dtype,
-    Execution, Experts, Fp8, Fusion, LatentAttention, Load, Mlp, Norm, Operator, Phase, Positions, Routing,
-    Scaling, ShardedTransformer, SoftmaxFusion, Split, States, Transformer, Work, beside,
+    Execution, Experts, Fp8, Fusion, LatentAttention, Load, Mlp, Norm, Operator, Parts, Phase, Positions,
+    Routing, Scaling, ShardedTransformer, SoftmaxFusion, Split, States, Transformer, Work, beside,
 };
 use workloads::passes::fusion::fused;
 use workloads::passes::recompute::{Mode, recomputed};
@@ -88,11 +88,14 @@ fn cases() -> Vec<(Transformer, Execution)> {
     for scaling in [Scaling::Tensorwise, Scaling::Rowwise, Scaling::Delayed] {
         for gathers in [false, scaling == Scaling::Tensorwise] {
             for split in [ranks(1, false), ranks(4, false), ranks(4, true)] {
-                for (fusion, gathers_again) in [(Fusion::ALL, true), (Fusion::TORCHTITAN, false)] {
+                for (fusion, gathers_again, parts) in
+                    [(Fusion::ALL, true, Parts::OneByOne), (Fusion::TORCHTITAN, false, Parts::InPasses)]
+                {
                     let fp8 = Some(Fp8 { scaling, gathers });
                     let common = flash(2, 512, split.clone());
                     for in_pieces in [false, split.sequence_parallel] {
-                        let execution = Execution { fusion, gathers_again, fp8, in_pieces, ..common.clone() };
+                        let execution =
+                            Execution { fusion, gathers_again, parts, fp8, in_pieces, ..common.clone() };
                         cases.push((preset("llama-3-8b"), execution));
                     }
                 }

@@ -12,6 +12,7 @@ mod flops;
 mod fused;
 mod halves;
 mod hugging_face;
+mod joined;
 mod loss;
 mod memory;
 mod mixture;
