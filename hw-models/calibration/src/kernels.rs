@@ -85,7 +85,7 @@ impl Sample {
     /// As the first launch.
     #[must_use]
     pub fn without(self, growth: Growth) -> Self {
-        // Another launch may have been quicker, but no kernel took less than this.
+        // The growth is that of most launches; a quicker one would leave its kernel no time.
         let seconds = (self.seconds - growth.added(self.nth)).max(LEAST_LEFT * self.seconds);
         Self { seconds, nth: 0, ..self }
     }

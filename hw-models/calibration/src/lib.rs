@@ -109,7 +109,7 @@ pub struct Calibrated {
     /// `ln(predicted / measured)` of rows that nothing was fitted on: the test quarter, or where that has fewer than two,
     /// every row by a fit to all others.
     pub unseen: Vec<f64>,
-    /// What shapes launched before add to a launch, which the errors are without.
+    /// Growth of launches, which the errors are without.
     pub growth: Growth,
 }
 

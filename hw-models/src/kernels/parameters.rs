@@ -183,7 +183,7 @@ pub struct ConvolutionParameters {
     pub taps_apart: bool,
     /// Ramp-up and drain of the kernel (us).
     pub start_us: f64,
-    /// The same of the passes that transform.
+    /// Ramp-up and drain of the passes that transform (us).
     pub transforms_us: f64,
     /// Where they are from.
     pub provenance: Provenance,

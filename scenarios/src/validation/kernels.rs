@@ -82,7 +82,7 @@ fn of_device(device: &str, class: KernelClass, rows: &[Placed]) -> Vec<Judged> {
     };
     let evenly = others.iter().step_by(others.len().div_ceil(calibration::MOST).max(1));
     let evenly: Vec<Sample> = evenly.map(|row| row.sample).collect();
-    let growth = model.as_ref().map_or_else(|_| Growth::default(), |model| Growth::of(&evenly, model));
+    let growth = model.as_ref().map(|model| Growth::of(&evenly, model)).unwrap_or_default();
     let first = evenly.iter().map(|sample| sample.without(growth));
     let pair = |sample: Sample| Some((cost(&sample).ok()?.alone().as_secs(), sample.seconds));
     let timing_s = timing(&first.filter_map(pair).collect::<Vec<_>>());

@@ -1,16 +1,13 @@
 //! What the way of timing adds to what is timed, such as the launch path between two events of the host.
 
+use hw_models::errors::log_distance;
+
 /// What is added to everything (s): of the differences in pairs of a prediction and a measurement, the one with which the
 /// predictions are nearest, by the mean absolute logarithm of their ratios. It is a property of the table, not of the
 /// device, and the catalogue leaves it out.
 pub(super) fn timing(pairs: &[(f64, f64)]) -> f64 {
-    let distance = |added: f64| -> f64 {
-        let far = |(predicted, measured): &(f64, f64)| match predicted + added {
-            sum if sum > 0.0 => (sum / measured).ln().abs(),
-            _ => f64::INFINITY,
-        };
-        pairs.iter().map(far).sum()
-    };
+    let distance =
+        |added| log_distance(pairs.iter().map(|(predicted, measured)| (predicted + added, *measured)));
     let differences = pairs.iter().map(|(predicted, measured)| measured - predicted);
     differences.chain([0.0]).min_by(|&a, &b| distance(a).total_cmp(&distance(b))).unwrap_or_default()
 }

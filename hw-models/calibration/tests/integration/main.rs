@@ -3,6 +3,7 @@
 mod copies;
 mod fitted;
 mod framework;
+mod growth;
 mod interference;
 mod known;
 mod measured;

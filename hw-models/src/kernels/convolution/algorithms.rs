@@ -12,7 +12,7 @@
 //!            (`CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING`)
 //! ```
 //!
-//! What is transformed is in memory while a convolution runs: its workspace.
+//! The workspace of a convolution is all that it transforms, in memory while it runs.
 //!
 //! Winograd's is F(4x4, 3x3) of Lavin and Gray, "Fast Algorithms for Convolutional Neural
 //! Networks", 2016, for filters 3 x 3 that move by one, and its like for 5 x 5; it saves 3/4 of the
@@ -113,8 +113,8 @@ impl Convolution {
                 .map(|channels| channels.max(1).next_multiple_of(unit));
         // Outputs of kernels are 128 places by some channels, each summed by one block; weights are
         // few, and their long sums are cut (`scudnn_128x32_relu_small_nn`, `wgrad_alg1_engine`).
-        let cuts = if parameters.cuts_outputs { SPLITS.len() } else { 1 };
-        let places = (&TILES[..if parameters.cuts_outputs { TILES.len() } else { 3 }], &SPLITS[..cuts]);
+        let weights = (&TILES[..], &SPLITS[..]);
+        let places = if parameters.cuts_outputs { weights } else { (&TILES[..3], &SPLITS[..1]) };
         let (law, (tiles, splits), [products, m, n, k]) = match self.pass {
             ConvolutionPass::Forward => {
                 (None, places, [1, outputs, to_channels, product([from_channels, taps[0], taps[1]])])
@@ -128,9 +128,9 @@ impl Convolution {
             ConvolutionPass::WeightGradient => {
                 let taps = taps[0].saturating_mul(taps[1]);
                 let (apart, together) = if parameters.taps_apart { (taps, 1) } else { (1, taps) };
-                let weights = from_channels.saturating_mul(together);
+                let rows = from_channels.saturating_mul(together);
                 let law = parameters.weight_gradient.as_ref();
-                (law, (&TILES[..], &SPLITS[..]), [apart, weights, to_channels, outputs])
+                (law, weights, [apart, rows, to_channels, outputs])
             }
         };
         let law = law.unwrap_or(&parameters.implicit);
@@ -151,12 +151,9 @@ impl Convolution {
     /// Places of the input along a side whose gradients have a tap, and taps of each. Places are in
     /// phases of the step, of which some have none; those of all others are computed as in the
     /// phase that has most.
-    const fn phases(&self, side: usize) -> (u64, u64) {
-        const fn at_least_one(extent: u64) -> u64 {
-            if extent == 0 { 1 } else { extent }
-        }
-        let (filter, step) = (at_least_one(self.filter[side]), at_least_one(self.stride[side]));
-        let phases = if filter < step { filter } else { step };
+    fn phases(&self, side: usize) -> (u64, u64) {
+        let (filter, step) = (self.filter[side].max(1), self.stride[side].max(1));
+        let phases = filter.min(step);
         (self.input[side].div_ceil(step).saturating_mul(phases), filter.div_ceil(step))
     }
 
@@ -254,7 +251,7 @@ impl Convolution {
         (self.filter == [3, 3] && self.transforms()).then_some(outputs)
     }
 
-    /// Whether the operands of all channels can be transformed: the filter moves by one.
+    /// True where the operands of all channels can be transformed: the filter moves by one.
     fn transforms(&self) -> bool {
         (self.stride, self.dilation, self.groups.max(1)) == ([1, 1], [1, 1], 1)
     }

@@ -217,7 +217,7 @@ impl Convolution {
         self.group_inputs().saturating_mul(self.out_channels).saturating_mul(filter)
     }
 
-    /// Whether every filter sees one channel.
+    /// True where every filter sees one channel.
     const fn depthwise(&self) -> bool {
         self.groups > 1 && self.in_channels <= self.groups
     }

@@ -423,8 +423,11 @@ fn fused_kernels_fill_blocks_of_tiles() {
     // 80 images of 8 x 16 by 8 blocks of 32 channels are 8 waves of 80 SMs.
     let full = seconds("v100-sxm2-16gb", 80, [8, 16]);
     assert_eq!(seconds("v100-sxm2-16gb", 80, [7, 9]), full);
-    let of_law = 8.0 * 2.0 * 128.0 * 128.0 * (256.0 + 15.17) / (0.9053 * 15.7e12 / 80.0);
-    let transform = 25.0 * 256.0 * 256.0 * 4.0 / (0.5441 * 900e9);
+    let v100 = model("v100-sxm2-16gb");
+    let parameters = v100.parameters.convolution(Dtype::Fp32).unwrap();
+    let law = parameters.fused.as_ref().unwrap();
+    let of_law = 8.0 * 2.0 * 128.0 * 128.0 * (256.0 + law.prologue_k) / (law.e_max * 15.7e12 / 80.0);
+    let transform = 25.0 * 256.0 * 256.0 * 4.0 / (parameters.transforms * 900e9);
     let start = 10.4e-6;
     let expected = start + of_law + transform;
     assert!((full.as_secs() / expected - 1.0).abs() < 0.01, "{full:?} {expected}");

@@ -48,7 +48,7 @@ pub struct Execution {
     /// With sequence parallelism the inputs of layers that are split by columns are kept in parts, and gathered again for the
     /// gradients of weights, as in Megatron-LM; else as they were multiplied.
     pub gathers_again: bool,
-    /// Where the parts of sequences that tensor ranks exchange lie.
+    /// Place of the parts of sequences that tensor ranks exchange.
     pub parts: Parts,
     /// Products of layers and what tensor ranks exchange for them go in pieces, one beside the other.
     pub in_pieces: bool,
@@ -56,7 +56,7 @@ pub struct Execution {
     pub fp8: Option<Fp8>,
 }
 
-/// Where the parts of sequences lie that tensor ranks gather or scatter.
+/// Place of the parts of sequences that tensor ranks gather or scatter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Parts {
     /// One behind the other, as a collective takes them: sequences are the first axis, as in
@@ -66,7 +66,7 @@ pub enum Parts {
     /// Behind the axis of the batch: they are copied into place, as in PyTorch's tensor
     /// parallelism.
     Copied,
-    /// The same as compiled: a pass over memory that makes or takes them copies, too.
+    /// Copied by a pass over memory that makes or takes them, where there is one, as compiled.
     InPasses,
 }
 

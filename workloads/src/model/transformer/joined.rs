@@ -11,7 +11,7 @@
 
 use super::draft::{Drafted, Name};
 use super::execution::Parts;
-use crate::graph::operator::{Collective, CollectiveKind, Group, Stream, StreamClass, Work};
+use crate::graph::operator::{CollectiveKind, Group, Stream, StreamClass, Work};
 use crate::model::names::name;
 
 /// The operators with copies around what tensor ranks gather and scatter.
@@ -19,30 +19,25 @@ pub(super) fn joined(operators: Vec<Drafted>, parts: Parts) -> Vec<Drafted> {
     if parts == Parts::OneByOne {
         return operators;
     }
-    let passes = parts == Parts::InPasses;
+    let copied_by = |pass: Option<&Drafted>| parts == Parts::InPasses && pass.is_some_and(is_pass);
     let mut done: Vec<Drafted> = Vec::with_capacity(operators.len());
     for (at, op) in operators.iter().enumerate() {
-        match op.work {
-            Work::Collective(exchange) if whole(exchange, CollectiveKind::AllGather) => {
-                let (filled, bytes) = op.writes[0];
-                let taker = operators[at..].iter().find(|later| later.reads.contains(&filled));
-                if passes && taker.is_some_and(is_pass) {
-                    done.push(op.clone());
-                    continue;
-                }
+        let (filled, cut) = (op.writes.first().copied(), op.reads.first().copied());
+        match (exchanged(op), filled, cut) {
+            (Some((CollectiveKind::AllGather, _)), Some((filled, bytes)), _)
+                if !copied_by(operators[at..].iter().find(|later| later.reads.contains(&filled))) =>
+            {
                 let apart = name("parts of", filled);
                 done.push(Drafted { writes: vec![(apart, bytes)], ..op.clone() });
                 done.push(copy(op, apart, filled, bytes));
             }
-            Work::Collective(exchange) if whole(exchange, CollectiveKind::ReduceScatter) => {
-                let cut = op.reads[0];
-                let maker = done.iter().rfind(|earlier| earlier.writes.iter().any(|&(name, _)| name == cut));
-                if passes && maker.is_some_and(is_pass) {
-                    done.push(op.clone());
-                    continue;
-                }
+            (Some((CollectiveKind::ReduceScatter, bytes)), _, Some(cut))
+                if !copied_by(
+                    done.iter().rfind(|earlier| earlier.writes.iter().any(|write| write.0 == cut)),
+                ) =>
+            {
                 let apart = name("parts of", cut);
-                done.push(copy(op, cut, apart, exchange.bytes));
+                done.push(copy(op, cut, apart, bytes));
                 done.push(Drafted { reads: vec![apart], ..op.clone() });
             }
             _ => done.push(op.clone()),
@@ -51,9 +46,14 @@ pub(super) fn joined(operators: Vec<Drafted>, parts: Parts) -> Vec<Drafted> {
     done
 }
 
-/// Whether ranks exchange parts of sequences at once; products in pieces find them where they lie.
-fn whole(exchange: Collective, kind: CollectiveKind) -> bool {
-    exchange.kind == kind && exchange.group == Group::Tensor && !exchange.copied
+/// Kind and bytes of what tensor ranks exchange at once; products in pieces find it where it lies.
+fn exchanged(op: &Drafted) -> Option<(CollectiveKind, u64)> {
+    match op.work {
+        Work::Collective(exchange) if exchange.group == Group::Tensor && !exchange.copied => {
+            Some((exchange.kind, exchange.bytes))
+        }
+        _ => None,
+    }
 }
 
 fn is_pass(op: &Drafted) -> bool {
