@@ -2,14 +2,23 @@
 //!
 //! The achieved fraction differs by class because reductions wait at barriers; it is measured on tensors far larger than
 //! the second-level cache, from which comes what lies there. A normalisation reads a row twice, for its moments and to scale it:
-//! where the rows in flight on all SMs outgrow the cache, the second reading comes from HBM. A kernel that looks up elements by
-//! index, one a thread, takes the clocks of its address arithmetic at least: PyTorch's `index_select` moves as many elements a
-//! clock on an SM of L4, whose memory has a tenth of the bandwidth, as on one of H100.
+//! where the rows in flight on all SMs outgrow the cache, the second reading comes from HBM. One block walks over a row and
+//! waits for what it reads: rows fewer than blocks that SMs hold, as the channels of batch normalisation, keep too few reads in
+//! flight to saturate HBM, and latency grows as HBM fills. The achieved fraction has what full SMs wait, so that
+//!
+//! ```text
+//! time = start + sqrt(memory^2 + few^2 - full^2)
+//! full = bytes read / (SMs x blocks of an SM x rate of a block)
+//! few  = bytes read / (rows x rate of a block), where rows are fewer than these blocks
+//! ```
+//!
+//! A kernel that looks up elements by index, one a thread, takes the clocks of its address arithmetic at least: PyTorch's
+//! `index_select` moves as many elements a clock on an SM of L4, whose memory has a tenth of the bandwidth, as on one of H100.
 
 use serde::{Deserialize, Serialize};
 
 use super::rows::Blocks;
-use super::{KernelClass, KernelCost, KernelError, KernelModel, Shape, StreamParameters};
+use super::{KernelClass, KernelCost, KernelError, KernelModel, Shape};
 
 /// A pass over memory. A fused chain of operators is one pass over its distinct inputs and outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,6 +71,12 @@ const BLOCKS_PER_SM: u64 = 16;
 /// Rows in flight that all stay in the second-level cache, and that none do any more (share of its size): where layer
 /// normalisation of A100 (40 MB) and L4 (48 MB) begins and ceases to slow down as rows get wider.
 const KEPT: [f64; 2] = [0.4, 0.9];
+/// What a block of 512 threads reads while it awaits each read (bytes/s): least squares over twelve batch normalisations of
+/// cuDNN on A100, of 64 to 512 channels and 28 x 28 to 112 x 112 places, forward and backward. Source:
+/// github.com/facebookresearch/HolisticTraceAnalysis @ f4d0062, tests/data/nccl_parser_config/nccl_data.json.gz; licence MIT.
+const WALKED_BYTES_PER_S: f64 = 7.6e9;
+/// Such blocks that an SM of 2,048 threads holds at once.
+const WALKS_PER_SM: u64 = 4;
 
 impl KernelModel {
     /// A pass over memory.
@@ -72,16 +87,21 @@ impl KernelModel {
         let parameters = self.parameters.stream(shape.class)?;
         let once = shape.bytes_read.saturating_add(shape.bytes_written).max(1);
         let cached = shape.bytes_cached.min(once);
-        let bytes = (once - cached).saturating_add(self.read_again(shape)).max(1);
+        let again = self.read_again(shape);
+        let (waited, index_clocks) = (self.waited_seconds(shape, again), self.index_clocks(shape)?);
+        let bytes = (once - cached).saturating_add(again).max(1);
+        let evenly = once.div_ceil(BLOCK_BYTES);
         let blocks = Blocks {
-            count: once.div_ceil(BLOCK_BYTES),
+            count: shape.rows.map_or(evenly, |rows| rows.clamp(1, evenly)),
             resident: BLOCKS_PER_SM,
             bytes,
             achieved: parameters.achieved,
             serial: 1.0,
             seconds: |sms| {
                 let memory = bytes as f64 / self.bandwidth(parameters.achieved, sms);
-                self.cache_seconds(cached, sms).max(self.index_seconds(shape, parameters, sms) - memory)
+                let walked = memory.hypot(waited);
+                let looked_up = index_clocks / (self.facts.clock_hz * f64::from(sms));
+                self.cache_seconds(cached, sms).max(walked.max(looked_up) - memory)
             },
         };
         let cost = blocks.cost(self, parameters.start_us, 0.0, KernelClass::Stream(shape.class));
@@ -91,10 +111,23 @@ impl KernelModel {
         })
     }
 
-    /// What it takes so many SMs to find elements by index (s).
-    fn index_seconds(&self, shape: &Stream, parameters: &StreamParameters, sms: u32) -> f64 {
-        let per_second = |per_clock| per_clock * self.facts.clock_hz * f64::from(sms);
-        parameters.per_clock.map_or(0.0, |per_clock| shape.looked_up as f64 / per_second(per_clock))
+    /// What a walk waits for HBM because its rows, of which it reads `again` (bytes) twice, are fewer
+    /// than the blocks that SMs hold (s).
+    fn waited_seconds(&self, shape: &Stream, again: u64) -> f64 {
+        let read = shape.bytes_read.saturating_sub(shape.bytes_cached).saturating_add(again) as f64;
+        let full = u64::from(self.facts.sms.max(1)) * WALKS_PER_SM;
+        let few = shape.rows.map_or(full, |rows| rows.clamp(1, full));
+        let seconds = |blocks: u64| read / (blocks as f64 * WALKED_BYTES_PER_S);
+        (seconds(few).powi(2) - seconds(full).powi(2)).sqrt()
+    }
+
+    /// Clocks that an SM takes to find the elements that a pass looks up; whatever it then does with them.
+    fn index_clocks(&self, shape: &Stream) -> Result<f64, KernelError> {
+        if shape.looked_up == 0 {
+            return Ok(0.0);
+        }
+        let per_clock = self.parameters.stream(StreamClass::Embedding)?.per_clock;
+        Ok(per_clock.map_or(0.0, |per_clock| shape.looked_up as f64 / per_clock))
     }
 
     /// Bytes of rows that a normalisation reads from HBM a second time.

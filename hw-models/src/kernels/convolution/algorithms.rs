@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! implicit:  one product, m = batch outputs, n = out channels, k = in channels x filter, operands and output once
+//! scattered: one product, m = batch outputs, n = in channels x filter, k = out channels, whose elements are added to a
+//!            gradient of the input that is zeros before
 //! fused:     blocks of 16 products of 32 x 32, of k = in channels, whose operands are transformed on the way into the
 //!            SM: 32 tiles of 2 x 2 outputs by 32 out channels, the arithmetic of a tile of 128 x 128
 //! Winograd:  (3 + filter)^2 products of m = batch ceil(h/4) ceil(w/4), n = out, k = in channels,
@@ -65,6 +67,8 @@ pub(super) struct Algorithm<'a> {
     pub(super) beside: u64,
     /// Moved before and after (bytes).
     pub(super) apart: u64,
+    /// Elements added by atomics.
+    pub(super) atomics: u64,
     pub(super) start_us: f64,
 }
 
@@ -144,8 +148,29 @@ impl Convolution {
             law,
             beside: self.bytes(),
             apart: self.padded_bytes(),
+            atomics: 0,
             start_us: parameters.start_us,
         }
+    }
+
+    /// The gradient of the input as a product of the filters with the gradients of the outputs, whose elements are added to a
+    /// gradient of zeros (`CUDNN_CONVOLUTION_BWD_DATA_ALGO_0`: `dgrad_engine` after `scalePackedTensor_kernel`): where channels
+    /// are fewer than those of a tile, taps fill it.
+    pub(super) fn scattered<'a>(&self, parameters: &'a ConvolutionParameters) -> Option<Algorithm<'a>> {
+        if (self.pass, self.dtype) != (ConvolutionPass::InputGradient, Dtype::Fp32) {
+            return None;
+        }
+        let ([height, width], groups) = (self.output(), self.groups.max(1));
+        let m = product([self.batch, height, width]);
+        let n = product([self.group_inputs(), self.filter[0], self.filter[1]]);
+        Some(Algorithm {
+            m,
+            n,
+            k: self.out_channels.div_ceil(groups).max(1),
+            apart: self.input_bytes(),
+            atomics: product([m, n, groups]),
+            ..self.implicit(parameters)
+        })
     }
 
     /// Places of the input along a side whose gradients have a tap, and taps of each. Places are in
@@ -209,6 +234,7 @@ impl Convolution {
             beside: self.bytes(),
             // Filters are transformed in a pass before.
             apart: self.tap_bytes().saturating_mul(FUSED_TAPS + FUSED_PRODUCTS),
+            atomics: 0,
             start_us: parameters.start_us + parameters.transforms_us,
         })
     }
@@ -237,6 +263,7 @@ impl Convolution {
             law,
             beside: bytes,
             apart: bytes.saturating_add(self.bytes()),
+            atomics: 0,
             start_us: parameters.start_us + parameters.transforms_us,
         }
     }

@@ -109,10 +109,11 @@ impl KernelModel {
         }
         let mut best = cost(&shape.implicit(parameters));
         if attached.is_none() {
-            for algorithm in TRANSFORMING.into_iter().filter_map(|it| shape.by(it, parameters)) {
-                let transforming = cost(&algorithm);
-                if transforming.alone() < best.alone() {
-                    best = transforming;
+            let transforming = TRANSFORMING.into_iter().filter_map(|it| shape.by(it, parameters));
+            for other in transforming.chain(shape.scattered(parameters)) {
+                let other = cost(&other);
+                if other.alone() < best.alone() {
+                    best = other;
                 }
             }
         }
@@ -153,7 +154,8 @@ impl KernelModel {
                 seconds: move |sms: u32| {
                     let on_each = count.div_ceil(u64::from(sms)) as f64;
                     let products = members.of_tiles(on_each, seconds);
-                    products.max(beside * bytes as f64 / nominal) + apart as f64 / transforming
+                    let added = self.atomic_seconds(algorithm.atomics, sms);
+                    products.max(added).max(beside * bytes as f64 / nominal) + apart as f64 / transforming
                 },
             }
         };

@@ -198,7 +198,13 @@ proptest! {
         let gemm = Gemm { batch, m, n, k, ..square(1, Dtype::Bf16) };
         let attention = Attention { keys, ..causal(Pass::Backward, heads) };
         let stream = Stream { class: StreamClass::Softmax, bytes_written: k, bytes_cached: n, rows: Some(m), ..pass_over(m * n, 0) };
-        for cost in [model.gemm(&gemm).unwrap(), model.attention(&attention).unwrap(), model.stream(&stream).unwrap()] {
+        let few = Stream { class: StreamClass::LayerNorm, rows: Some(heads), ..stream };
+        for cost in [
+            model.gemm(&gemm).unwrap(),
+            model.attention(&attention).unwrap(),
+            model.stream(&stream).unwrap(),
+            model.stream(&few).unwrap(),
+        ] {
             prop_assert!((1..=12).contains(&cost.rows.len()));
             prop_assert!(cost.rows.windows(2).all(|pair| pair[0].sms < pair[1].sms
                 && pair[0].bytes_per_s <= pair[1].bytes_per_s * (1.0 + 1e-9)
@@ -318,6 +324,24 @@ fn a_broken_row_of_corrections_is_named() {
     assert!(Corrections::of_device(table, "t40").unwrap().is_empty());
 }
 
+/// Batch normalisations of cuDNN (us), forward and backward, in the trace of ResNet-50 that `workloads` has; the rate of a block
+/// is from one of A100.
+#[test]
+fn few_channels_keep_too_few_reads_in_flight() {
+    let model = model("v100-sxm2-32gb");
+    for (channels, side, forward, backward) in
+        [(64, 112, 448.0, 915.0), (64, 56, 118.0, 237.0), (128, 56, 206.0, 378.0), (512, 28, 211.0, 349.0)]
+    {
+        let tensor = 4 * 32 * channels * side * side;
+        for (reads, measured) in [(1, forward), (2, backward)] {
+            let (class, bytes_read, rows) = (StreamClass::LayerNorm, reads * tensor, Some(channels));
+            let pass = Stream { class, bytes_read, rows, ..pass_over(tensor, 0) };
+            let micros = model.stream(&pass).unwrap().alone().as_secs() * 1e6;
+            assert!((0.88..1.26).contains(&(micros / measured)), "{channels} of {side}: {micros} us");
+        }
+    }
+}
+
 #[test]
 fn wide_rows_of_a_normalisation_are_read_twice() {
     // 16,384 numbers of 4 bytes: in flight on all SMs 113 MB, more than the cache holds; 1,024 fit.
@@ -357,6 +381,27 @@ fn a_grouped_product_counts_waves_over_all_groups() {
     let together = model.grouped(&grouped).unwrap().alone();
     let apart = model.gemm(&one).unwrap().alone();
     assert!(together.as_secs() < 40.0 * apart.as_secs(), "{together:?} {apart:?}");
+}
+
+/// Gradients of the input of DeepBench on P100 (us): one product over places would pad its channel to a tile of 32.
+#[test]
+fn taps_fill_the_tile_that_one_channel_does_not() {
+    let model = model("p100-pcie-16gb").correcting(Correct::Never);
+    let layers = [
+        (32, [161, 700], [5, 20], [0, 0], [2, 2], 1602.0),
+        (64, [161, 700], [5, 5], [1, 1], [2, 2], 801.0),
+        (16, [48, 480], [3, 3], [1, 1], [1, 1], 328.0),
+    ];
+    for (out_channels, input, filter, padding, stride, measured) in layers {
+        let any = three_by_three(16, 1);
+        let pass = ConvolutionPass::InputGradient;
+        let layer = Convolution { pass, in_channels: 1, out_channels, input, filter, padding, stride, ..any };
+        let micros = |algorithm| {
+            model.convolution(&Convolution { algorithm, ..layer }).unwrap().alone().as_secs() * 1e6
+        };
+        assert!((0.6..1.1).contains(&(micros(None) / measured)), "{input:?}: {} us", micros(None));
+        assert!(micros(Some(ConvolutionAlgorithm::Implicit)) > 1.5 * micros(None));
+    }
 }
 
 /// A convolution of 256 to 256 channels over square inputs, in fp32.

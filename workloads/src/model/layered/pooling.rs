@@ -1,6 +1,6 @@
 //! Pooling over places.
 
-use crate::graph::operator::{Math, StreamClass};
+use crate::graph::operator::{Math, StreamClass, Work};
 
 use super::layer::Pool;
 use super::shape::Shape;
@@ -12,7 +12,8 @@ const PLACE_BYTES: u64 = 8;
 
 impl Tape<'_> {
     /// Largest or mean of a window. PyTorch keeps the input of either, and the places of maxima;
-    /// cuDNN compares the input with the output.
+    /// cuDNN compares the input with the output. Backwards, a thread of PyTorch's looks into each
+    /// window that its place of the input is in (`max_pool_backward_nchw`).
     pub(super) fn pool(&mut self, from: Value, pool: &Pool, largest: bool) -> Result<Value, String> {
         let (kernel, padding) = (u64::from(pool.kernel), u64::from(pool.padding));
         let stride = u64::from(pool.stride.unwrap_or(pool.kernel));
@@ -39,6 +40,8 @@ impl Tape<'_> {
         let compared = if largest && !keeps_places { read + written } else { of_places };
         let writes = [(to.tensor, written), (places, of_places)];
         let writes = if keeps_places { &writes[..] } else { &writes[..1] };
+        let window = if let Shape::Image { .. } = made { kernel * kernel } else { kernel };
+        let looked_up = if keeps_places { self.on.elements(made).saturating_mul(window) } else { 0 };
         let traffic = (read, written + of_places);
         self.draft.stream(layer, StreamClass::Elementwise, traffic, &[from.tensor], writes);
         self.draft.does(Math::Window);
@@ -47,7 +50,11 @@ impl Tape<'_> {
             let reads = [gradient, from.tensor, if keeps_places { places } else { to.tensor }];
             let reads = if largest { &reads[..] } else { &reads[..2] };
             let traffic = (written + compared, read);
-            reverse.draft.stream(result, StreamClass::Elementwise, traffic, reads, &[(result, read)]);
+            let pass =
+                reverse.draft.stream(result, StreamClass::Elementwise, traffic, reads, &[(result, read)]);
+            if let Work::Stream(stream) = &mut pass.work {
+                stream.looked_up = looked_up;
+            }
             reverse.draft.does(Math::Window);
             reverse.give(from, result);
         });
