@@ -116,6 +116,7 @@ const COLLECTIVES: &[(&str, &str)] = files![
     "allreduce_vtrain.csv",
     "allreduce_vtrain_odd.csv",
     "h100x8_xla.csv",
+    "nccl2_p100_dgx1_tartan.csv",
 ];
 
 /// Measured copies.
