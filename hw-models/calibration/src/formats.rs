@@ -329,8 +329,10 @@ fn algorithm(name: &str) -> Option<ConvolutionAlgorithm> {
 
 fn deepbench_convolution(row: &Row<'_>) -> Result<Kernels, TableError> {
     use ConvolutionPass::{Forward, InputGradient, WeightGradient};
-    let p100 = (row.text("gpu"), row.text("precision")) == ("P100", "FP32");
-    let dtype = if p100 { Some(Dtype::Fp32) } else { deepbench_type(row) };
+    let dtype = match (row.text("gpu"), row.text("precision")) {
+        ("P100", "FP32") => Some(Dtype::Fp32),
+        _ => deepbench_type(row),
+    };
     let Some(dtype) = dtype else { return Ok(Vec::new()) };
     let passes = [
         (Forward, "forward_ms"),

@@ -89,16 +89,16 @@ impl Draft {
         walk
     }
 
-    /// Appends a pass that looks up so many elements in a table.
+    /// Appends a pass that looks up so many elements by index.
     pub(crate) fn look_up(
         &mut self,
         name: impl Into<Name>,
-        elements: u64,
+        (class, elements): (StreamClass, u64),
         traffic: (u64, u64),
         reads: &[Name],
         writes: &[(Name, u64)],
     ) -> &mut Drafted {
-        let pass = self.stream(name, StreamClass::Embedding, traffic, reads, writes);
+        let pass = self.stream(name, class, traffic, reads, writes);
         if let Work::Stream(stream) = &mut pass.work {
             stream.looked_up = elements;
         }

@@ -194,7 +194,7 @@ impl Convolution {
             .saturating_add(copied(self.out_channels, self.output_bytes()))
     }
 
-    /// The convolution by an algorithm, if that applies.
+    /// The convolution by an algorithm that transforms its operands, if it is one and applies.
     pub(super) fn by<'a>(
         &self,
         algorithm: ConvolutionAlgorithm,
@@ -202,7 +202,7 @@ impl Convolution {
     ) -> Option<Algorithm<'a>> {
         let winograd = parameters.winograd.as_ref();
         let (real, law) = match algorithm {
-            ConvolutionAlgorithm::Implicit => return Some(self.implicit(parameters)),
+            ConvolutionAlgorithm::Implicit => return None,
             ConvolutionAlgorithm::FusedWinograd => return self.fused(parameters),
             ConvolutionAlgorithm::Winograd => (1, winograd?),
             ConvolutionAlgorithm::Fourier => (COMPLEX_PRODUCTS, winograd.unwrap_or(&parameters.implicit)),

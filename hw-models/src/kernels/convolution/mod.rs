@@ -47,7 +47,8 @@ pub struct Convolution {
 /// Algorithms of convolutions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConvolutionAlgorithm {
-    /// One product whose operand is found in the input as it is read; without workspace.
+    /// One product whose operand is found in the input as it is read, or one whose elements are added
+    /// to a gradient of the input; without workspace.
     Implicit,
     /// Winograd's products in a kernel that transforms the operands it loads.
     FusedWinograd,
@@ -71,7 +72,7 @@ pub enum ConvolutionPass {
 
 /// Area of the tile of full efficiency.
 const FULL_TILE: f64 = 128.0 * 128.0;
-/// Algorithms that the library takes where they are faster than the implicit product.
+/// Algorithms that the library takes where they are faster than products of the operands as they are.
 const TRANSFORMING: [ConvolutionAlgorithm; 2] =
     [ConvolutionAlgorithm::FusedWinograd, ConvolutionAlgorithm::Winograd];
 
@@ -100,24 +101,24 @@ impl KernelModel {
         let parameters = self.parameters.convolution(shape.dtype)?;
         let peak = self.peak(shape.dtype)?;
         let achieved = self.parameters.stream(StreamClass::Elementwise)?.achieved;
-        let cost = |algorithm: &Algorithm<'_>| {
-            self.by_algorithm((shape, attached), algorithm, parameters, peak, achieved)
+        let cost = |algorithm: Algorithm<'_>| {
+            self.by_algorithm((shape, attached), &algorithm, parameters, peak, achieved)
         };
-        if let Some(told) = shape.algorithm {
-            let algorithm = shape.by(told, parameters);
-            return Ok(cost(&algorithm.unwrap_or_else(|| shape.implicit(parameters))));
+        if let Some(told) = shape.algorithm.and_then(|told| shape.by(told, parameters)) {
+            return Ok(cost(told));
         }
-        let mut best = cost(&shape.implicit(parameters));
+        let mut best = cost(shape.implicit(parameters));
         if attached.is_none() {
-            let transforming = TRANSFORMING.into_iter().filter_map(|it| shape.by(it, parameters));
-            for other in transforming.chain(shape.scattered(parameters)) {
-                let other = cost(&other);
+            let transforming = TRANSFORMING.into_iter().filter(|_| shape.algorithm.is_none());
+            let transforming = transforming.filter_map(|algorithm| shape.by(algorithm, parameters));
+            for other in transforming.chain(shape.scattered(parameters)).map(cost) {
                 if other.alone() < best.alone() {
                     best = other;
                 }
             }
         }
-        Ok(if shape.groups > 1 { best } else { self.corrected(best, 0.0, || shape.among_measured()) })
+        let corrected = shape.algorithm.is_none() && shape.groups <= 1;
+        Ok(if corrected { self.corrected(best, 0.0, || shape.among_measured()) } else { best })
     }
 
     fn by_algorithm(

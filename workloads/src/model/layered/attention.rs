@@ -115,7 +115,13 @@ impl Tape<'_> {
                     }
                 }
                 let pairs = scores.queries * scores.keys;
-                self.draft.look_up(look_up, pairs * scores.heads, (8 * pairs, bias), &[], &[]);
+                self.draft.look_up(
+                    look_up,
+                    (StreamClass::Embedding, pairs * scores.heads),
+                    (8 * pairs, bias),
+                    &[],
+                    &[],
+                );
                 if scores.causal {
                     let mask = name(scores.layer, "mask biases");
                     self.draft.stream(mask, StreamClass::Elementwise, (bias, bias), &[], &[]);

@@ -1,6 +1,6 @@
 //! Pooling over places.
 
-use crate::graph::operator::{Math, StreamClass, Work};
+use crate::graph::operator::{Math, StreamClass};
 
 use super::layer::Pool;
 use super::shape::Shape;
@@ -41,7 +41,7 @@ impl Tape<'_> {
         let writes = [(to.tensor, written), (places, of_places)];
         let writes = if keeps_places { &writes[..] } else { &writes[..1] };
         let window = if let Shape::Image { .. } = made { kernel * kernel } else { kernel };
-        let looked_up = if keeps_places { self.on.elements(made).saturating_mul(window) } else { 0 };
+        let places_seen = if keeps_places { self.on.elements(made).saturating_mul(window) } else { 0 };
         let traffic = (read, written + of_places);
         self.draft.stream(layer, StreamClass::Elementwise, traffic, &[from.tensor], writes);
         self.draft.does(Math::Window);
@@ -50,11 +50,8 @@ impl Tape<'_> {
             let reads = [gradient, from.tensor, if keeps_places { places } else { to.tensor }];
             let reads = if largest { &reads[..] } else { &reads[..2] };
             let traffic = (written + compared, read);
-            let pass =
-                reverse.draft.stream(result, StreamClass::Elementwise, traffic, reads, &[(result, read)]);
-            if let Work::Stream(stream) = &mut pass.work {
-                stream.looked_up = looked_up;
-            }
+            let looked_up = (StreamClass::Elementwise, places_seen);
+            reverse.draft.look_up(result, looked_up, traffic, reads, &[(result, read)]);
             reverse.draft.does(Math::Window);
             reverse.give(from, result);
         });

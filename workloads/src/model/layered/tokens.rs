@@ -26,7 +26,13 @@ impl Tape<'_> {
         let count = rows * width;
         self.parameters += if embedding.tied { 0 } else { count };
         let (elements, traffic) = (self.on.elements(to.shape), (entries + whole, whole));
-        self.draft.look_up(layer, elements, traffic, &[from.tensor], &[(to.tensor, whole)]);
+        self.draft.look_up(
+            layer,
+            (StreamClass::Embedding, elements),
+            traffic,
+            &[from.tensor],
+            &[(to.tensor, whole)],
+        );
         self.back(to, move |reverse, gradient| {
             let (table, dtype) = (name(layer, "gradient"), reverse.on.dtype);
             let size = count * dtype.bytes();

@@ -53,7 +53,7 @@ fn forward(on: &ShardedTransformer) -> Vec<Drafted> {
     let (whole, part) = (on.bytes(on.tokens() * on.hidden()), on.bytes(on.residual_elements()));
     let mut result = WORDS;
     let read = on.tokens() * TOKEN_BYTES + whole;
-    let elements = on.tokens() * on.hidden();
+    let elements = (StreamClass::Embedding, on.tokens() * on.hidden());
     draft.look_up("look up words", elements, (read, whole), &[TOKENS], &[(WORDS, whole)]);
     if on.tensor() > 1 {
         let of_others = whole / on.tensor() * (on.tensor() - 1);
@@ -66,8 +66,8 @@ fn forward(on: &ShardedTransformer) -> Vec<Drafted> {
         result = SCALED;
     }
     if on.model().encoder.is_some() {
-        let looked_up = [(TYPES, whole)];
-        draft.look_up("look up token types", elements, (read, whole), &[TOKENS], &looked_up);
+        let writes = [(TYPES, whole)];
+        draft.look_up("look up token types", elements, (read, whole), &[TOKENS], &writes);
         let reads = [result, TYPES];
         draft.stream("add token types", elementwise, (2 * whole, whole), &reads, &[(TYPED, whole)]);
         result = TYPED;
