@@ -71,8 +71,8 @@ const BLOCKS_PER_SM: u64 = 16;
 /// Rows in flight that all stay in the second-level cache, and that none do any more (share of its size): where layer
 /// normalisation of A100 (40 MB) and L4 (48 MB) begins and ceases to slow down as rows get wider.
 const KEPT: [f64; 2] = [0.4, 0.9];
-/// What a block of 512 threads reads while it awaits each read (bytes/s): least squares over twelve batch normalisations of
-/// cuDNN on A100, of 64 to 512 channels and 28 x 28 to 112 x 112 places, forward and backward. Source:
+/// Rate of a block of 512 threads that awaits each read (bytes/s): least squares over twelve batch normalisations of cuDNN on
+/// A100, of 64 to 512 channels and 28 x 28 to 112 x 112 places, forward and backward. Source:
 /// github.com/facebookresearch/HolisticTraceAnalysis @ f4d0062, tests/data/nccl_parser_config/nccl_data.json.gz; licence MIT.
 const WALKED_BYTES_PER_S: f64 = 7.6e9;
 /// Such blocks that an SM of 2,048 threads holds at once.
@@ -111,8 +111,8 @@ impl KernelModel {
         })
     }
 
-    /// What a walk waits for HBM because its rows, of which it reads `again` (bytes) twice, are fewer
-    /// than the blocks that SMs hold (s).
+    /// Wait of a walk for HBM where its rows, of which it reads `again` (bytes) twice, are fewer than
+    /// the blocks that SMs hold (s).
     fn waited_seconds(&self, shape: &Stream, again: u64) -> f64 {
         let read = shape.bytes_read.saturating_sub(shape.bytes_cached).saturating_add(again) as f64;
         let full = u64::from(self.facts.sms.max(1)) * WALKS_PER_SM;
