@@ -5,6 +5,7 @@
 //! floor of a timer.
 
 use super::kernels::{KernelShape, Sample};
+use super::measure::{Kernel, Operation};
 use super::split;
 use super::table::{Row, Table, TableError};
 use hw_models::kernels::{
@@ -131,7 +132,22 @@ impl Format {
     }
 }
 
-const FORMATS: [Format; 13] = [
+const FORMATS: [Format; 16] = [
+    Format {
+        inputs: &["gpu", "dtype", "b", "m", "n", "k", "layout", "accumulate"],
+        results: &["latency_us"],
+        read: own_gemm,
+    },
+    Format {
+        inputs: &["gpu", "operation", "rows", "width", "dtype"],
+        results: &["latency_us"],
+        read: own_pass,
+    },
+    Format {
+        inputs: &["gpu", "pass", "batch", "heads", "kv_heads", "queries", "head_dim", "causal", "dtype"],
+        results: &["latency_us"],
+        read: own_attention,
+    },
     Format {
         inputs: &["gpu", "b", "m", "k", "n", "layout", "accumulate", "out_dtype"],
         results: &["time_us_derived"],
@@ -226,6 +242,63 @@ fn unknown(table: &Table) -> TableError {
     TableError { file: table.name.clone(), line: table.head, at: None, fault }
 }
 
+/// Products that `foretrain calibrate` timed.
+fn own_gemm(row: &Row<'_>) -> Result<Kernels, TableError> {
+    let gemm = Gemm {
+        batch: row.count("b")?,
+        m: row.count("m")?,
+        n: row.count("n")?,
+        k: row.count("k")?,
+        dtype: row.named("dtype")?,
+        layout: layout(row),
+        accumulate: (!row.text("accumulate").is_empty()).then(|| row.named("accumulate")).transpose()?,
+    };
+    Ok(vec![(KernelShape::Gemm(gemm), "latency_us")])
+}
+
+/// Passes over memory that it timed. An update of few chunks ends with its longest, which tells nothing of long lists.
+fn own_pass(row: &Row<'_>) -> Result<Kernels, TableError> {
+    let kernel = Kernel {
+        operation: row.named("operation")?,
+        rows: row.count("rows")?,
+        width: row.count("width")?,
+        dtype: row.named("dtype")?,
+    };
+    let few = kernel.rows.saturating_mul(kernel.width) < MANY_ELEMENTS;
+    if kernel.operation == Operation::Adam && few {
+        return Ok(Vec::new());
+    }
+    Ok(vec![(KernelShape::Cold(kernel.stream()), "latency_us")])
+}
+
+/// Attention that it timed, over as many keys as queries.
+fn own_attention(row: &Row<'_>) -> Result<Kernels, TableError> {
+    let [tokens, width] = [row.count("queries")?, row.count("head_dim")?];
+    let attention = Attention {
+        pass: row.named("pass")?,
+        batch: row.count("batch")?,
+        heads: row.count("heads")?,
+        kv_heads: row.count("kv_heads")?,
+        queries: tokens,
+        keys: tokens,
+        head_dim: width,
+        value_dim: width,
+        causal: row.text("causal") == "true",
+        window: None,
+        dtype: row.named("dtype")?,
+    };
+    Ok(vec![(KernelShape::Attention(attention), "latency_us")])
+}
+
+/// Which operand is transposed, by the letters of BLAS.
+fn layout(row: &Row<'_>) -> Layout {
+    match row.text("layout") {
+        "TN" => Layout::Forward,
+        "NN" => Layout::InputGradient,
+        _ => Layout::WeightGradient,
+    }
+}
+
 /// Layers of language models: forward TN, input gradient NN, weight gradient NT.
 fn simumax_gemm(row: &Row<'_>) -> Result<Kernels, TableError> {
     let gemm = Gemm {
@@ -234,11 +307,7 @@ fn simumax_gemm(row: &Row<'_>) -> Result<Kernels, TableError> {
         n: row.count("n")?,
         k: row.count("k")?,
         dtype: Dtype::Bf16,
-        layout: match row.text("layout") {
-            "TN" => Layout::Forward,
-            "NN" => Layout::InputGradient,
-            _ => Layout::WeightGradient,
-        },
+        layout: layout(row),
         accumulate: sums(row),
     };
     Ok(vec![(KernelShape::Gemm(gemm), "time_us_derived")])

@@ -8,7 +8,7 @@ use super::laws::{Law, Unit, laws};
 use super::measure::{Heading, Identity, Outcome, Record};
 use super::{
     Calibrated, Errors, FoundCollectives, FoundKernels, found_collectives, measure::timing::DRIFT, power,
-    recorded_kernels,
+    recorded_kernels::{self, Gaps},
 };
 use hw_models::kernels::KernelModel;
 use hw_models::power::BoardPower;
@@ -100,11 +100,13 @@ impl Hardware {
         let gpu = heading.device.facts.get(CATALOGUE);
         let model = gpu.and_then(|gpu| Some((gpu, model_of(gpu)?)));
         let model = model.as_ref();
-        let kernels =
-            model.and_then(|(gpu, model)| recorded_kernels::fitted(heading, &outcome.records, gpu, model));
-        let power = model.and_then(|(_, model)| power::fitted(heading, &outcome.records, model));
         let laws: IndexMap<String, Found> =
             laws().filter_map(|law| Some((law.name.to_owned(), Found::of(law, &outcome.records)?))).collect();
+        let gap = |law: &str| told(&laws, law, "gap").unwrap_or(0.0) * 1e-6;
+        let gaps = Gaps { graph: gap("gap.graph"), stream: gap("gap.stream") };
+        let kernels =
+            model.and_then(|(gpu, model)| recorded_kernels::fitted(heading, &outcome.records, gpu, model, gaps));
+        let power = model.and_then(|(_, model)| power::fitted(heading, &outcome.records, model));
         let collectives = FoundCollectives::of(&outcome.records, |law| values(&laws, law));
         Self {
             form: FORM,
@@ -143,6 +145,11 @@ impl Hardware {
             collectives: None,
         }
     }
+}
+
+/// A constant of a law, in its unit, if it was found and the records tell it.
+fn told(found: &IndexMap<String, Found>, law: &str, constant: &str) -> Option<f64> {
+    found.get(law)?.constants.get(constant).filter(|constant| constant.told).map(|constant| constant.value)
 }
 
 /// Values of the constants of a law, or the usual ones where it was not found.

@@ -149,6 +149,14 @@ impl KernelShape {
         }
     }
 
+    /// Queries of a sequence, of attention.
+    const fn queries(&self) -> Option<u64> {
+        match self {
+            Self::Attention(shape) => Some(shape.queries),
+            _ => None,
+        }
+    }
+
     /// Type of what grouped products are added to, if they are.
     const fn sums(&self) -> Option<Dtype> {
         match self {
@@ -213,6 +221,8 @@ fn fit_gemm(
     let small = gemms().any(|gemm| gemm.tiles([128, 128]) < u64::from(model.facts.sms));
     let (input, weight) = (shows(Layout::InputGradient), shows(Layout::WeightGradient));
     let misaligned = gemms().any(|gemm| !gemm.aligned());
+    // One product at a time goes at full clocks: what power holds is told by those that follow each other.
+    let alone = p.continuous.is_some_and(|held| held < p.sustained);
     let starts = [(0.9, 0.2), (0.6, 0.5)].map(|(e_max, exponent)| {
         vec![
             Searched::to(e_max, 1.0),
@@ -222,7 +232,7 @@ fn fit_gemm(
             Searched::to(1.0, 1.5).where_told(input && shows(Layout::Forward), p.input_gradient),
             Searched::to(1.0, 1.5).where_told(weight, p.weight_gradient),
             Searched::to(0.8, 1.0).where_told(misaligned, p.misaligned),
-            Searched::to(0.85 * e_max, 1.0),
+            Searched::to(0.85 * e_max, 1.0).where_told(!alone, p.sustained),
             Searched::to(0.2, 1.0).where_told(samples.len() >= MANY, p.serial),
         ]
     });
@@ -339,12 +349,17 @@ fn fit_attention(model: &KernelModel, samples: &[Sample], pass: Pass) -> Result<
             .any(|sample| matches!(sample.shape, KernelShape::Attention(shape) if is(shape.head_dim)))
     };
     let tells_narrow = pass == Pass::Forward && shows(|width| width < WIDE);
-    let narrow = model.parameters.attention.head_dim_64;
+    let (narrow, serial) =
+        (model.parameters.attention.head_dim_64, model.parameters.attention.pass(pass).serial);
+    // Memory grows with tokens, arithmetic with their square: sequences of several lengths tell them apart.
+    let lengths: BTreeSet<u64> = samples.iter().filter_map(|sample| sample.shape.queries()).collect();
+    let tells_serial = lengths.len() > 2;
     let start = vec![
         Searched::to(0.6, 1.0),
         Searched::to(0.5, 1.0),
         Searched::to(0.9, 1.2).where_told(shows(|width| width > WIDE), 1.0),
         Searched::to(0.9, 1.2).where_told(tells_narrow, narrow),
+        Searched::to(0.5, 1.0).where_told(tells_serial, serial),
     ];
     search(model, samples, &[start], |model, x| {
         let attention = &mut model.parameters.attention;
@@ -353,7 +368,7 @@ fn fit_attention(model: &KernelModel, samples: &[Sample], pass: Pass) -> Result<
             Pass::Forward => &mut attention.forward,
             Pass::Backward => &mut attention.backward,
         };
-        (fitted.e_max, fitted.tail, fitted.head_dim_192) = (x[0], x[1], x[2]);
+        (fitted.e_max, fitted.tail, fitted.head_dim_192, fitted.serial) = (x[0], x[1], x[2], x[4]);
     })
 }
 

@@ -3,6 +3,8 @@
 use std::io::Read;
 
 use flate2::read::MultiGzDecoder;
+use serde::de::value::StrDeserializer;
+use serde::de::{DeserializeOwned, IntoDeserializer};
 
 /// A measured table.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -126,6 +128,12 @@ impl<'a> Row<'a> {
     /// A whole number.
     pub(super) fn whole(&self, column: &str) -> Result<u64, TableError> {
         self.text(column).parse().map_err(|_| self.wrong(column, "a whole number"))
+    }
+
+    /// One of the names of a type.
+    pub(super) fn named<T: DeserializeOwned>(&self, column: &str) -> Result<T, TableError> {
+        let name: StrDeserializer<'_, serde::de::value::Error> = self.text(column).into_deserializer();
+        T::deserialize(name).map_err(|_| self.wrong(column, "one of the names that records have"))
     }
 
     /// A positive number, not under `least`.

@@ -10,7 +10,12 @@
 //! full:    steps = ceil(blocks / S) longest
 //! causal:  steps = max(total / S + tail longest, longest)
 //! compute = steps 2 {d_qk + d_v | 3 d_qk + 2 d_v} 128 128 / (P/S e_max(d_qk))
+//! time    = start + max(compute, memory) + serial min(compute, memory)
 //! ```
+//!
+//! `serial` is the share of memory that arithmetic does not hide: a block loads its rows before it walks and stores them
+//! after, and the backward pass has kernels of their own that sum the products of rows before it and cast the gradient of
+//! queries after it. It is what makes short sequences slow.
 //!
 //! `tail` is fitted; it is what makes few heads slow. A window skips the steps that lie before it,
 //! too: a block of queries reaches the keys of its last `ceil((window - 1) / 128) + 1` blocks.
@@ -82,7 +87,7 @@ impl KernelModel {
             resident: 1,
             bytes: shape.bytes(),
             achieved: self.parameters.stream(StreamClass::Elementwise)?.achieved,
-            serial: 0.0,
+            serial: pass.serial,
             seconds: move |sms: u32| walk.steps(sms, tail) * step,
         };
         Ok(blocks.cost(self, parameters.start_us, shape.flops(), KernelClass::Attention(shape.pass)))

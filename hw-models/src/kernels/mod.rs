@@ -280,6 +280,13 @@ impl KernelCost {
         self.fixed.saturating_add(picoseconds(self.of_blocks()))
     }
 
+    /// Its time with at most so many SMs, and HBM for itself; it needs one at least.
+    pub fn on(&self, sms: u32) -> Time {
+        let row = self.rows.iter().rev().find(|row| row.sms <= sms).or(self.rows.first());
+        let blocks = row.map_or(0.0, |row| self.bytes as f64 / row.bytes_per_s);
+        self.fixed.saturating_add(picoseconds(blocks))
+    }
+
     /// Costs of a kernel that was found to take `time` alone beside a memory of `hbm` (bytes/s):
     /// bytes that it could not bring in that time come out of a cache.
     #[must_use]

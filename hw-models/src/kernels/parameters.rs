@@ -69,6 +69,9 @@ pub struct KernelParameters {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeviceKernels {
+    /// Whether products are [persistent](KernelParameters::persistent); `None`: as in the generation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persistent: Option<bool>,
     /// Matrix products by type.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub gemm: IndexMap<Dtype, GemmParameters>,
@@ -235,6 +238,8 @@ pub struct PassParameters {
     /// Factor on `e_max` of heads 192 wide or wider, of which fewer rows fit into a block; from 128 on it is linear.
     #[serde(default = "as_narrow", skip_serializing_if = "is_as_narrow")]
     pub head_dim_192: f64,
+    /// Share of the shorter of compute and memory that the longer does not hide.
+    pub serial: f64,
 }
 
 const fn as_narrow() -> f64 {
@@ -329,6 +334,7 @@ impl KernelCatalogue {
 impl DeviceKernels {
     /// Takes over everything that is in another.
     pub fn replace(&mut self, better: Self) {
+        self.persistent = better.persistent.or(self.persistent);
         self.gemm.extend(better.gemm);
         self.batched.extend(better.batched);
         self.grouped = better.grouped.or(self.grouped.take());
@@ -341,6 +347,7 @@ impl DeviceKernels {
 impl KernelParameters {
     /// Takes over everything that is known better.
     pub fn replace(&mut self, better: DeviceKernels) {
+        self.persistent = better.persistent.unwrap_or(self.persistent);
         self.gemm.extend(better.gemm);
         self.batched.extend(better.batched);
         if let Some(grouped) = better.grouped {
@@ -459,7 +466,7 @@ impl GroupedParameters {
 
 impl AttentionParameters {
     /// The parameters of a pass.
-    pub(super) const fn pass(&self, pass: Pass) -> &PassParameters {
+    pub const fn pass(&self, pass: Pass) -> &PassParameters {
         match pass {
             Pass::Forward => &self.forward,
             Pass::Backward => &self.backward,

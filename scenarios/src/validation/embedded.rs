@@ -65,6 +65,8 @@ const RECORDS: &[(&str, &str)] = files![
     "../../validation/on-device/":
     "h100-sxm5-80gb.jsonl",
     "h100-sxm5-80gb.yaml",
+    "h200-sxm5-141gb.jsonl",
+    "h200-sxm5-141gb.yaml",
 ];
 
 /// Measured steps.
@@ -92,6 +94,9 @@ const TUNED: &str = include_str!("../../validation/tuned-plans.yaml");
 /// Measured kernels, which the constants of the catalogue are fitted to, too: except for a quarter of the rows.
 const KERNELS: &[(&str, &str)] = files![
     "../../../hw-models/measurements/kernels/":
+    "products_hopper.csv",
+    "passes_h200.csv",
+    "attention_hopper.csv",
     "attention_bf16_simumax.csv",
     "convolution_deepbench.csv",
     "convolution_neusight_fp32.csv",

@@ -145,8 +145,11 @@ fn a_device_that_is_made_up_is_measured_fitted_and_told() {
 /// The hardware file that predictions on a device are made with, but for the version that wrote it.
 #[test]
 fn the_hardware_file_of_a_gpu_follows_from_its_samples() {
-    let sandbox = Sandbox::new("calibrate-committed");
-    let name = "h100-sxm5-80gb";
+    ["h100-sxm5-80gb", "h200-sxm5-141gb"].into_iter().for_each(follows_from_its_samples);
+}
+
+fn follows_from_its_samples(name: &str) {
+    let sandbox = Sandbox::new(&format!("calibrate-committed-{name}"));
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let committed = |file: PathBuf| fs::read_to_string(file).expect("it is in the tree");
     let samples = here.join("../hw-models/measurements/devices").join(name).with_extension("jsonl");

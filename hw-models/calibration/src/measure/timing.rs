@@ -21,6 +21,8 @@ pub const MOST_SECONDS: f64 = 0.2;
 pub const QUIET: f64 = 0.02;
 /// Change of a sentinel that means that the device is not what it was.
 pub const DRIFT: f64 = 0.03;
+/// Executions of a batch on a GPU from which on they are nodes of graphs.
+pub const IN_GRAPHS: u32 = 20;
 /// Shortest batch (s).
 const BATCH_SECONDS: f64 = 1e-3;
 /// Most executions of a batch.

@@ -1,7 +1,7 @@
 //! Times of what runs on a stream, from the events around it.
 //!
 //! The stream is held up until all is queued, so that the host's pace does not count. Executions that are so short that a batch
-//! of a millisecond has [`LONG`] or more of them are the nodes of two graphs, of 20 and of 120: the difference of their
+//! of a millisecond has [`IN_GRAPHS`] or more of them are the nodes of two graphs, of 20 and of 120: the difference of their
 //! times is that of 100 executions, without what starting a graph and reaching the first event take.
 
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use super::errors::failed;
 use super::kernels::{Kernels, Turning};
 use super::memory::Buffer;
 use crate::measure::DeviceError;
+use crate::measure::timing::IN_GRAPHS;
 
 /// Something that runs on a stream.
 pub(super) trait Enqueue {
@@ -25,8 +26,6 @@ pub(super) trait Enqueue {
     }
 }
 
-/// Executions of a batch from which on they are nodes of graphs.
-const LONG: u32 = 20;
 /// Nodes of the two graphs.
 const NODES: [u64; 2] = [20, 120];
 /// How long the stream is held up for each thing that is queued, and at least (clocks): some 10 us, more than queueing takes.
@@ -91,7 +90,7 @@ impl Timer {
         graphs: &mut Option<Graphs>,
         executions: u32,
     ) -> Result<f64, DeviceError> {
-        if executions < LONG {
+        if executions < IN_GRAPHS {
             return self.in_stream(work, executions);
         }
         if graphs.is_none() {
