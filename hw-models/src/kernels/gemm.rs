@@ -73,6 +73,15 @@ pub enum Layout {
     WeightGradient,
 }
 
+/// Factors on the rates of products of a kind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Factors {
+    /// On that of a tile.
+    pub(super) tile: f64,
+    /// On what power holds with all SMs at work: a layout makes tiles slower, and leaves what is held of products without end.
+    pub(super) held: f64,
+}
+
 /// Parts the contraction is cut into.
 const SPLITS: [u64; 11] = [1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64];
 /// Step of a tile along the contraction on the ordinary cores (elements), as the kernels `sgemm` of cuBLAS are made.
@@ -97,9 +106,9 @@ impl KernelModel {
     /// As [`Self::gemm`].
     pub(super) fn gemm_with(&self, shape: &Gemm, attached: &Attached) -> Result<KernelCost, KernelError> {
         let parameters = self.parameters_of(shape)?;
-        let factor = parameters.layout(shape.layout);
-        let cost = self.product(shape, attached, parameters, factor, shape.class())?;
-        let compute = shape.flops() / (self.peak(shape.dtype)? * parameters.most(factor));
+        let factors = parameters.factors(shape.layout);
+        let cost = self.product(shape, attached, parameters, factors, shape.class())?;
+        let compute = shape.flops() / (self.peak(shape.dtype)? * parameters.most(factors.held));
         Ok(self.corrected(cost, compute, || shape.among_measured()))
     }
 
@@ -113,32 +122,32 @@ impl KernelModel {
     /// A product as one of two in a kernel.
     pub(super) fn stage_of_product(&self, shape: &Gemm) -> Result<Stage, KernelError> {
         let (parameters, peak) = (self.parameters_of(shape)?, self.peak(shape.dtype)?);
-        let factor = parameters.layout(shape.layout) * parameters.alignment(shape);
+        let (factors, alignment) = (parameters.factors(shape.layout), parameters.alignment(shape));
         Ok(Stage {
-            law: self.tile_law_of_products(peak, parameters, factor),
+            law: self.tile_law_of_products(peak, parameters, factors.tile * alignment),
             columns: shape.n,
             depth: shape.depth(1, self.parameters.step(shape.dtype)),
-            sustained: peak * parameters.sustained * factor,
+            sustained: peak * parameters.sustained * factors.held * alignment,
             serial: parameters.serial,
             start_us: parameters.start_us,
             class: shape.class(),
         })
     }
 
-    /// A product by formula, with a factor on the rates of the parameters.
+    /// A product by formula, with factors on the rates of the parameters.
     pub(super) fn product(
         &self,
         shape: &Gemm,
         attached: &Attached,
         parameters: &GemmParameters,
-        factor: f64,
+        factors: Factors,
         class: KernelClass,
     ) -> Result<KernelCost, KernelError> {
         let achieved = self.parameters.stream(StreamClass::Elementwise)?.achieved;
         let peak = self.peak(shape.dtype)?;
-        let factor = factor * parameters.alignment(shape);
-        let law = self.tile_law_of_products(peak, parameters, factor);
-        let sustained = peak * parameters.sustained * factor;
+        let alignment = parameters.alignment(shape);
+        let law = self.tile_law_of_products(peak, parameters, factors.tile * alignment);
+        let sustained = peak * parameters.sustained * factors.held * alignment;
         let persistent = self.parameters.persistent && shape.dtype != Dtype::Fp32;
         let step = self.parameters.step(shape.dtype);
         let blocks = |tile: [u32; 2], split: u64| {
@@ -195,6 +204,11 @@ impl KernelParameters {
 }
 
 impl GemmParameters {
+    fn factors(&self, layout: Layout) -> Factors {
+        let tile = self.layout(layout);
+        Factors { tile, held: self.held.map_or(tile, |_| 1.0) }
+    }
+
     /// Factor on the rate of a product by the places of its rows in memory.
     fn alignment(&self, shape: &Gemm) -> f64 {
         if shape.aligned() { 1.0 } else { self.misaligned }

@@ -13,6 +13,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+use super::gemm::Factors;
 use super::{
     Attached, Dtype, Gemm, GemmParameters, KernelClass, KernelCost, KernelError, KernelModel, Layout, Shape,
 };
@@ -46,8 +47,8 @@ impl KernelModel {
         let single = self.parameters.gemm(gemm.dtype)?;
         let parameters =
             &GemmParameters { serial: grouped.serial.unwrap_or(single.serial), ..single.clone() };
-        let mut cost =
-            self.product(gemm, &Attached::NONE, parameters, factor, KernelClass::Grouped(gemm.dtype))?;
+        let (factors, class) = (Factors { tile: factor, held: factor }, KernelClass::Grouped(gemm.dtype));
+        let mut cost = self.product(gemm, &Attached::NONE, parameters, factors, class)?;
         for row in &mut cost.rows {
             row.bytes_per_s = row.bytes_per_s.min(cost.bytes as f64 / issued);
         }
