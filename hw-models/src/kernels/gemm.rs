@@ -78,7 +78,7 @@ pub enum Layout {
 pub(super) struct Factors {
     /// On that of a tile.
     pub(super) tile: f64,
-    /// On what power holds with all SMs at work: a layout makes tiles slower, and leaves what is held of products without end.
+    /// On what power holds with all SMs at work: a layout whose tiles are slower leaves what is held of products without end.
     pub(super) held: f64,
 }
 
@@ -206,7 +206,7 @@ impl KernelParameters {
 impl GemmParameters {
     fn factors(&self, layout: Layout) -> Factors {
         let tile = self.layout(layout);
-        Factors { tile, held: self.held.map_or(tile, |_| 1.0) }
+        Factors { tile, held: self.held.map_or(tile, |_| tile.max(1.0)) }
     }
 
     /// Factor on the rate of a product by the places of its rows in memory.

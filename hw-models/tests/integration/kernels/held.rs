@@ -31,7 +31,7 @@ fn attention_at_500_w_has_the_share_that_was_timed() {
         };
         let cost = model.attention(&shape).unwrap();
         let rate = cost.flops / cost.alone().as_secs() / 1e12;
-        assert!((rate / timed - 1.0).abs() < 0.07, "{tokens} tokens: {rate}, timed {timed}");
+        assert!((rate / timed - 1.0).abs() < 0.08, "{tokens} tokens: {rate}, timed {timed}");
     }
 }
 
