@@ -256,7 +256,8 @@ fn own_gemm(row: &Row<'_>) -> Result<Kernels, TableError> {
     Ok(vec![(KernelShape::Gemm(gemm), "latency_us")])
 }
 
-/// Passes over memory that it timed. An update of few chunks ends with its longest, which tells nothing of long lists.
+/// Passes over memory that it timed. An update of few chunks ends with its longest, which tells
+/// nothing of long lists.
 fn own_pass(row: &Row<'_>) -> Result<Kernels, TableError> {
     let kernel = Kernel {
         operation: row.named("operation")?,

@@ -7,7 +7,9 @@ use super::estimate::{Beside, across_decades, estimate};
 use super::laws::{Law, Unit, laws};
 use super::measure::{Heading, Identity, Outcome, Record};
 use super::{
-    Calibrated, Errors, FoundCollectives, FoundKernels, found_collectives, measure::timing::DRIFT, power,
+    Calibrated, Errors, FoundCollectives, FoundKernels, found_collectives,
+    measure::timing::DRIFT,
+    power,
     recorded_kernels::{self, Gaps},
 };
 use hw_models::kernels::KernelModel;
@@ -104,8 +106,8 @@ impl Hardware {
             laws().filter_map(|law| Some((law.name.to_owned(), Found::of(law, &outcome.records)?))).collect();
         let gap = |law: &str| told(&laws, law, "gap").unwrap_or(0.0) * 1e-6;
         let gaps = Gaps { graph: gap("gap.graph"), stream: gap("gap.stream") };
-        let kernels =
-            model.and_then(|(gpu, model)| recorded_kernels::fitted(heading, &outcome.records, gpu, model, gaps));
+        let kernels = model
+            .and_then(|(gpu, model)| recorded_kernels::fitted(heading, &outcome.records, gpu, model, gaps));
         let power = model.and_then(|(_, model)| power::fitted(heading, &outcome.records, model));
         let collectives = FoundCollectives::of(&outcome.records, |law| values(&laws, law));
         Self {

@@ -221,7 +221,7 @@ fn fit_gemm(
     let small = gemms().any(|gemm| gemm.tiles([128, 128]) < u64::from(model.facts.sms));
     let (input, weight) = (shows(Layout::InputGradient), shows(Layout::WeightGradient));
     let misaligned = gemms().any(|gemm| !gemm.aligned());
-    // One product at a time goes at full clocks: what power holds is told by those that follow each other.
+    // One product at a time goes at full clocks: what power holds, those tell that follow each other.
     let alone = p.continuous.is_some_and(|held| held < p.sustained);
     let starts = [(0.9, 0.2), (0.6, 0.5)].map(|(e_max, exponent)| {
         vec![
@@ -351,7 +351,7 @@ fn fit_attention(model: &KernelModel, samples: &[Sample], pass: Pass) -> Result<
     let tells_narrow = pass == Pass::Forward && shows(|width| width < WIDE);
     let (narrow, serial) =
         (model.parameters.attention.head_dim_64, model.parameters.attention.pass(pass).serial);
-    // Memory grows with tokens, arithmetic with their square: sequences of several lengths tell them apart.
+    // Memory grows with tokens, arithmetic with their square: several lengths tell them apart.
     let lengths: BTreeSet<u64> = samples.iter().filter_map(|sample| sample.shape.queries()).collect();
     let tells_serial = lengths.len() > 2;
     let start = vec![

@@ -1,8 +1,9 @@
 //! Constants of kernels from the records of a GPU, by the fit that tables of others' measurements go through.
 //!
-//! Kernels are timed as differences of graphs, or in batches of milliseconds, so that unlike there the start of one is
-//! found too: no launch is in it. What passes between two of them is, and is found apart: a simulated step adds it to every
-//! kernel, so that it must not count as their start. What products hold that follow each other without end is that of the sustained one.
+//! Kernels are timed as differences of graphs, or in batches of milliseconds, so that unlike there
+//! the start of one is found too: no launch is in it. The gap between two of them is, and is found
+//! apart: a simulated step adds it to every kernel, so that it must not count as their start. What
+//! products hold that follow each other without end is that of the sustained one.
 
 use super::hardware::rounded;
 use super::measure::timing::IN_GRAPHS;
@@ -43,8 +44,8 @@ pub(super) fn fitted(
     (!found.is_empty()).then_some(kernels)
 }
 
-/// Starts that were fitted, where the constants come from, and what products hold: `held` is one and its time (s), which has
-/// the memory that arithmetic does not hide, too.
+/// Starts that were fitted, where the constants come from, and what products hold: `held` is one and
+/// its time (s), which has the memory that arithmetic does not hide, too.
 fn take_over(one: &mut Calibrated, held: Option<(Gemm, f64)>) {
     let Calibrated { class, model, kernels, .. } = one;
     let parameters = &model.parameters;
@@ -105,7 +106,7 @@ fn measured(
 }
 
 impl Gaps {
-    /// Time of a kernel by its record, without the gap before it (s); at least half of it is the kernel's.
+    /// Time of a kernel by its record, without the gap before it (s): half of the record at least.
     fn without(self, record: &Record) -> f64 {
         let gap = if record.executions < IN_GRAPHS { self.stream } else { self.graph };
         (record.seconds() - gap).max(0.5 * record.seconds())
@@ -116,8 +117,8 @@ fn class(record: &Record) -> Option<KernelClass> {
     record.of.kernel().map(|shape| shape.class())
 }
 
-/// Whether products are persistent: what comes closer to how much longer they take beside blocks that hold SMs. None if that was
-/// not timed.
+/// True if products are persistent, by what comes closer to how much longer they take beside blocks
+/// that hold SMs; `None` if that was not timed.
 fn are_persistent(model: &KernelModel, records: &[Record]) -> Option<bool> {
     let sound = || {
         records.iter().filter(|record| record.is_sound()).filter_map(|record| match record.of {

@@ -13,9 +13,9 @@
 //! time    = start + max(compute, memory) + serial min(compute, memory)
 //! ```
 //!
-//! `serial` is the share of memory that arithmetic does not hide: a block loads its rows before it walks and stores them
-//! after, and the backward pass has kernels of their own that sum the products of rows before it and cast the gradient of
-//! queries after it. It is what makes short sequences slow.
+//! `serial` is the share of memory that arithmetic does not hide: a block loads its rows before it
+//! walks and stores them after, and the backward pass has kernels of its own that sum products of
+//! rows before it and cast the gradient of queries after it. It makes short sequences slow.
 //!
 //! `tail` is fitted; it is what makes few heads slow. A window skips the steps that lie before it,
 //! too: a block of queries reaches the keys of its last `ceil((window - 1) / 128) + 1` blocks.

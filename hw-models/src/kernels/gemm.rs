@@ -78,7 +78,8 @@ pub enum Layout {
 pub(super) struct Factors {
     /// On that of a tile.
     pub(super) tile: f64,
-    /// On what power holds with all SMs at work: a layout whose tiles are slower leaves what is held of products without end.
+    /// On what power holds with all SMs at work. A layout whose tiles are slower leaves what is held
+    /// of products without end: energy goes with operations.
     pub(super) held: f64,
 }
 

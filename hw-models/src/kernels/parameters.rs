@@ -69,7 +69,7 @@ pub struct KernelParameters {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeviceKernels {
-    /// Whether products are [persistent](KernelParameters::persistent); `None`: as in the generation.
+    /// True if products are [persistent](KernelParameters::persistent); `None`: as in the generation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persistent: Option<bool>,
     /// Matrix products by type.

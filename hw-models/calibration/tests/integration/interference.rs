@@ -50,8 +50,8 @@ fn a_copy_costs_a_pass_what_it_takes_of_the_memory_beyond_the_rest() {
     assert!((copies - 1.0).abs() < 1e-6, "{copies}");
 }
 
-/// 512 tiles of 128 x 256 are four waves of 132 SMs, five of 124 to 103, six of 100. Persistent ones are dealt to 132 blocks, of
-/// which those that find no SM begin when others have ended.
+/// 512 tiles of 128 x 256 are four waves of 132 SMs, five of 124 to 103, six of 100. Persistent ones
+/// are dealt to 132 blocks, of which those that find no SM begin when others have ended.
 #[test]
 fn blocks_that_hold_sms_cost_a_product_a_wave() {
     let (overlay, mut waves) = (overlay(), overlay());

@@ -106,8 +106,8 @@ fn what_passes_between_kernels_is_no_part_of_their_start() {
     assert!((start / 3.4 - 1.0).abs() < 0.05, "{start}");
 }
 
-/// The compiler of XLA times kernels and takes the fastest; constants are from what a library's heuristic takes. Durations of
-/// the profiler hold some 3 us more, which short kernels do not agree for.
+/// The compiler of XLA times kernels and takes the fastest; constants are from what a library's
+/// heuristic takes. Durations of its profiler hold some 3 us more, so that short kernels differ.
 #[test]
 fn constants_of_hopper_hold_for_kernels_that_a_compiler_chose() {
     const TABLE: &str = include_str!("../../../measurements/kernels/gemm_bf16_h100_xla.csv");

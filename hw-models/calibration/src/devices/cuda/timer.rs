@@ -1,8 +1,8 @@
 //! Times of what runs on a stream, from the events around it.
 //!
 //! The stream is held up until all is queued, so that the host's pace does not count. Executions that are so short that a batch
-//! of a millisecond has [`IN_GRAPHS`] or more of them are the nodes of two graphs, of 20 and of 120: the difference of their
-//! times is that of 100 executions, without what starting a graph and reaching the first event take.
+//! of a millisecond has [`IN_GRAPHS`] or more of them are the nodes of two graphs, of 20 and of 120:
+//! the difference of their times is that of 100 executions, without what starting a graph and reaching the first event take.
 
 use std::sync::Arc;
 
