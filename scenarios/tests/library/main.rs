@@ -211,5 +211,6 @@ fn slower_links_never_make_moving_activations_win() {
     let first: Vec<_> = map.cells.iter().map(|row| row[0].fastest[0].as_str()).collect();
     assert_eq!(first, ["nothing", "half", "quarter", "full"], "the slowest link");
     let last: Vec<_> = map.cells.iter().filter_map(|row| Some(row.last()?.fastest[0].as_str())).collect();
-    assert_eq!(last, ["nothing", "oblivious", "oblivious", "disjoint"], "the fastest link");
+    // Of 40 GiB both hide all that they move.
+    assert_eq!(last, ["nothing", "offload", "oblivious", "disjoint"], "the fastest link");
 }
