@@ -89,23 +89,29 @@ impl SharedGpu {
 
 /// What was measured of work beside other work, and what the engine says: of what was also measured alone.
 pub fn slowdowns(gpu: &SharedGpu, records: &[Record]) -> Vec<Slowdown> {
+    let predicted = |(task, measured): (Beside, f64)| {
+        Some(Slowdown {
+            timed: task.timed.to_string(),
+            meanwhile: task.meanwhile.to_string(),
+            measured,
+            predicted: gpu.slowdown(&task)?,
+        })
+    };
+    measured(records).filter_map(predicted).collect()
+}
+
+/// Work beside other work, and so many times as long as alone it took: of what was also measured alone.
+pub(super) fn measured(records: &[Record]) -> impl Iterator<Item = (Beside, f64)> {
     let sound = || {
         records.iter().filter(|record| record.is_sound()).filter_map(|record| match record.of {
             Task::Beside(task) => Some((task, record.seconds())),
             _ => None,
         })
     };
-    let alone = |work| sound().find(|(task, _)| *task == Beside { timed: work, meanwhile: Work::Nothing });
+    let alone =
+        move |work| sound().find(|(task, _)| *task == Beside { timed: work, meanwhile: Work::Nothing });
     let met = sound().filter(|(task, _)| task.meanwhile != Work::Nothing);
-    met.filter_map(|(task, seconds)| {
-        Some(Slowdown {
-            timed: task.timed.to_string(),
-            meanwhile: task.meanwhile.to_string(),
-            measured: seconds / alone(task.timed)?.1,
-            predicted: gpu.slowdown(&task)?,
-        })
-    })
-    .collect()
+    met.filter_map(move |(task, seconds)| Some((task, seconds / alone(task.timed)?.1)))
 }
 
 impl Slowdown {

@@ -349,15 +349,15 @@ fn fit_attention(model: &KernelModel, samples: &[Sample], pass: Pass) -> Result<
             .any(|sample| matches!(sample.shape, KernelShape::Attention(shape) if is(shape.head_dim)))
     };
     let tells_narrow = pass == Pass::Forward && shows(|width| width < WIDE);
-    let (narrow, serial) =
-        (model.parameters.attention.head_dim_64, model.parameters.attention.pass(pass).serial);
+    let known = &model.parameters.attention;
+    let (narrow, wide, serial) = (known.head_dim_64, known.pass(pass).head_dim_192, known.pass(pass).serial);
     // Memory grows with tokens, arithmetic with their square: several lengths tell them apart.
     let lengths: BTreeSet<u64> = samples.iter().filter_map(|sample| sample.shape.queries()).collect();
     let tells_serial = lengths.len() > 2;
     let start = vec![
         Searched::to(0.6, 1.0),
         Searched::to(0.5, 1.0),
-        Searched::to(0.9, 1.2).where_told(shows(|width| width > WIDE), 1.0),
+        Searched::to(0.9, 1.2).where_told(shows(|width| width > WIDE), wide),
         Searched::to(0.9, 1.2).where_told(tells_narrow, narrow),
         Searched::to(0.5, 1.0).where_told(tells_serial, serial),
     ];

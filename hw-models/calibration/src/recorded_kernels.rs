@@ -8,16 +8,16 @@
 use super::hardware::rounded;
 use super::measure::timing::IN_GRAPHS;
 use super::measure::{Beside, Data, Heading, Phase, Record, Sustained, Task, Work};
-use super::{Calibrated, FoundKernels, Measured, Sample, fit};
+use super::{Calibrated, FoundKernels, Measured, Sample, fit, interference};
 use hw_models::kernels::{Gemm, KernelClass, KernelModel, StreamClass};
 use hw_models::provenance::Origin;
 
 /// Gap between two kernels that follow each other (s).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gaps {
-    /// Of a graph.
+    /// Gap in a graph.
     pub(super) graph: f64,
-    /// Of a stream.
+    /// Gap in a stream.
     pub(super) stream: f64,
 }
 
@@ -120,17 +120,10 @@ fn class(record: &Record) -> Option<KernelClass> {
 /// True if products are persistent, by what comes closer to how much longer they take beside blocks
 /// that hold SMs; `None` if that was not timed.
 fn are_persistent(model: &KernelModel, records: &[Record]) -> Option<bool> {
-    let sound = || {
-        records.iter().filter(|record| record.is_sound()).filter_map(|record| match record.of {
-            Task::Beside(Beside { timed: Work::Product(product), meanwhile }) => {
-                Some((product, meanwhile, record.seconds()))
-            }
-            _ => None,
-        })
-    };
-    let alone = |product| sound().find(|met| (met.0, met.1) == (product, Work::Nothing)).map(|met| met.2);
-    let beside = sound().filter_map(|(product, meanwhile, seconds)| match meanwhile {
-        Work::Hold(blocks) => Some((product, blocks, seconds / alone(product)?)),
+    let beside = interference::measured(records).filter_map(|(task, times)| match task {
+        Beside { timed: Work::Product(product), meanwhile: Work::Hold(blocks) } => {
+            Some((product, blocks, times))
+        }
         _ => None,
     });
     let beside: Vec<(Gemm, u32, f64)> = beside.collect();
