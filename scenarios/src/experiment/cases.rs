@@ -13,7 +13,7 @@ use crate::text::node::{Node, Value, shorten};
 use crate::text::problem::Problem;
 
 /// Settings that are cases by default, each with all settings below it.
-const CASES: [&str; 15] = [
+const CASES: [&str; 16] = [
     // Another model is other work.
     "model",
     "training.sequence",
@@ -24,6 +24,7 @@ const CASES: [&str; 15] = [
     // Numbers and optimizers decide whether training converges.
     "training.precision",
     "training.fp8",
+    "training.adapters",
     "training.optimizer",
     "training.step",
     // Hardware, and the rates of its parts.

@@ -36,7 +36,7 @@ pub(crate) fn effort(scenario: &Scenario) -> Option<Effort> {
     let step = transformer::step(scenario);
     Some(Effort {
         tokens,
-        model_flops: model_flops(forward, step),
+        model_flops: model_flops(forward, step, scenario.training.adapters.is_some()),
         peak_flops_per_s: peak_flops_per_s(scenario),
     })
 }

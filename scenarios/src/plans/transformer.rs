@@ -174,6 +174,7 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
             LayersOf::MegatronLm => software.products_add_to,
             LayersOf::MegatronLm2019 | LayersOf::HuggingFace | LayersOf::Torchtitan => AddedTo::Nothing,
         },
+        adapters: software.is_compiled(),
         cross_entropy: software.cross_entropy,
         loss_metrics: software.loss_metrics.get() as u32,
         ..layers
@@ -193,6 +194,7 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         states,
         step,
         fp8: training.fp8,
+        adapters: training.adapters.clone(),
         in_pieces,
         reduces_beside,
         exchanges_beside,

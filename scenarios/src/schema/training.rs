@@ -4,7 +4,7 @@ use hw_models::kernels::Dtype;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Count, Fp8, MicroBatches, Sequence, Step, UpdateRule};
+use super::{Adapters, Count, Fp8, MicroBatches, Sequence, Step, UpdateRule};
 
 /// How much work one training step is. Two of the batch sizes give the third: `global_batch = micro_batch x accumulate x
 /// data`, or `micro_batch x micro_batches` for a profiled pipeline, where `micro_batches` alone is enough when samples do
@@ -28,6 +28,8 @@ pub struct Training {
     pub precision: Option<Precision>,
     /// Linear layers of a transformer multiply in 8 bits; the head, attention and everything between stay in 16.
     pub fp8: Option<Fp8>,
+    /// Low-rank adapters of a transformer (LoRA), which are trained while the model is frozen.
+    pub adapters: Option<Adapters>,
     /// Optimizer of a list of layers; `adam` when absent.
     pub optimizer: Option<UpdateRule>,
     /// Extent of a step of a transformer or a list of layers; `full` when absent.
@@ -82,6 +84,7 @@ impl Training {
         let sizes = [self.global_batch.is_none(), self.micro_batch.is_none(), self.accumulate.is_none()];
         let numbers = [self.precision.is_none(), self.fp8.is_none(), self.optimizer.is_none()];
         let others = [
+            self.adapters.is_none(),
             self.micro_batches.is_none(),
             self.sequence.is_none(),
             self.step.is_none(),

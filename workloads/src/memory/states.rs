@@ -40,8 +40,10 @@ pub(super) struct Held<'a> {
 
 /// Parameters that the same ranks hold, or share.
 struct Buffer {
-    /// Elements of each, in the order of the model.
+    /// Elements of each that is trained, in the order of the model.
     parameters: Vec<u64>,
+    /// Elements of those that are not, block by block.
+    frozen: Vec<u64>,
     /// How many ranks that are, and which of them it is.
     ranks: u32,
     rank: u32,
@@ -52,16 +54,22 @@ impl<'a> Held<'a> {
     pub(super) fn of(ranks: &'a Ranks, stage: u32, copy: u32) -> Self {
         let Ranks { cut, data, states, step, moments, gradients, .. } = ranks;
         let (mut others, mut experts) = (Vec::new(), Vec::new());
+        let [mut frozen, mut frozen_experts] = [Vec::new(), Vec::new()];
         for piece in ranks.pieces(stage).flatten() {
             tensors(cut, piece, &mut others, &mut experts);
+            if piece.trained < piece.owned {
+                frozen.push(piece.owned - piece.trained - piece.experts);
+                frozen_experts.push(piece.experts);
+            }
         }
-        let buffer = |parameters, group| {
+        let buffer = |parameters, frozen, group| {
             let ranks = data.holding(group);
             let rank = if group == Group::Shard { copy % ranks } else { copy / (data.ranks / ranks).max(1) };
-            Buffer { parameters, ranks, rank }
+            Buffer { parameters, frozen, ranks, rank }
         };
+        let others = buffer(others, frozen, data.sharers());
         Self {
-            buffers: [buffer(others, data.sharers()), buffer(experts, Group::ExpertData)],
+            buffers: [others, buffer(experts, frozen_experts, Group::ExpertData)],
             buckets: &ranks.buckets[stage as usize],
             states: *states,
             moments: *moments,
@@ -88,6 +96,9 @@ impl<'a> Held<'a> {
 
     /// Makes the model, its gradients and the optimizer.
     pub(super) fn make(&self, list: &mut RankList) {
+        for count in self.buffers.iter().flat_map(|buffer| buffer.frozen(self.sharding)) {
+            list.allocate(count * self.states.parameter_bytes(), kind::PARAMETERS);
+        }
         match (self.sharding, self.gradients) {
             (Sharding::Parameters, _) | (Sharding::None, Gradients::Tensors) => self.make_tensors(list),
             _ if !self.has_parameters() => self.make_tensors(list),
@@ -146,8 +157,9 @@ impl<'a> Held<'a> {
     fn held(&self, buffer: &Buffer) -> StateBytes {
         let all = self.states.bytes(buffer.count(), self.sharding, buffer.ranks).of_step(self.step);
         let optimizer = self.updated(all.optimizer / self.states.optimizer_bytes());
+        let frozen = buffer.frozen(self.sharding).sum::<u64>() * self.states.parameter_bytes();
         StateBytes {
-            parameters: if self.has_parameters() { all.parameters } else { 0 },
+            parameters: if self.has_parameters() { all.parameters + frozen } else { 0 },
             gradients: self.summed(all.gradients),
             optimizer: optimizer * (self.states.copy_bytes() + self.moments),
         }
@@ -220,6 +232,13 @@ impl Buffer {
         self.parameters.iter().sum()
     }
 
+    /// Elements that are not trained, of each block: all of them, or the rank's part.
+    fn frozen(&self, sharding: Sharding) -> impl Iterator<Item = u64> {
+        let of_each = if sharding == Sharding::Parameters { u64::from(self.ranks) } else { 1 };
+        let parts = self.frozen.iter().map(move |count| count.div_ceil(of_each));
+        parts.filter(|&count| count > 0)
+    }
+
     /// What the optimizer of this rank updates: all, its part of every parameter, or its even
     /// share of the buffer, which has the parameters in reverse.
     fn of_optimizer(&self, sharding: Sharding) -> impl Iterator<Item = u64> {
@@ -245,7 +264,7 @@ impl Buffer {
 /// Adds the elements of the parameters of a piece: weights of its products and convolutions in the
 /// order of the forward pass, and the rest. Each expert has tensors of its own.
 fn tensors(cut: &Cut, piece: &Piece, others: &mut Vec<u64>, experts: &mut Vec<u64>) {
-    let mut left = piece.owned;
+    let mut left = piece.trained;
     let backward = cut.blocks[piece.block].backward.iter().rev();
     for op in backward.filter(|op| op.phase == Phase::BackwardWeight) {
         // A tied embedding belongs to the embedding.

@@ -102,9 +102,11 @@ impl Exchanging<'_> {
                 PartKind::Head if is_root => continue,
                 _ if is_root => of_root.clone().map(|part| part.owned).sum(),
                 _ if self.data.parts_parameters() => part.read,
-                _ => part.owned,
+                _ => part.trained,
             };
-            let experts = part.experts;
+            // Frozen ones need no gather after an update.
+            let has_experts = self.data.parts_parameters() || part.trained == part.owned;
+            let experts = if has_experts { part.experts } else { 0 };
             for (group, count) in [(self.data.sharers(), parameters - experts), (Group::ExpertData, experts)]
             {
                 let held = Unit { group, parameters: count, narrow: self.narrow_weights(part) };
@@ -344,14 +346,14 @@ const fn collective(kind: CollectiveKind, group: Group, bytes: u64) -> Work {
 pub(crate) fn completed(laid: &Laid, part: &Part) -> Vec<Completed> {
     let Some(last) = part.weight.end.checked_sub(1) else { return Vec::new() };
     let mut completed = weights(laid, part);
-    let left = part.owned - completed.iter().map(|(_, weights, _)| weights).sum::<u64>();
+    let left = part.trained - completed.iter().map(|(_, weights, _)| weights).sum::<u64>();
     completed.extend((left > 0).then_some((OpId(last), left, Group::Data)));
     completed
 }
 
 /// Products and convolutions that make the gradient of a weight of a part.
 fn weights(laid: &Laid, part: &Part) -> Vec<Completed> {
-    let mut left = part.owned;
+    let mut left = part.trained;
     let mut made = Vec::new();
     for op in part.weight.clone() {
         let Operator { phase, work, .. } = laid.graph.operator(OpId(op));

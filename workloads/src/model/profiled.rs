@@ -92,7 +92,7 @@ impl ProfiledPipeline {
                 handed: Handed::default(),
             });
             let (kind, layer) = (PartKind::Layer, Some(LayerPlace::default()));
-            cut.positions.push(vec![Piece { kind, block, layer, owned: 0, read: 0, experts: 0 }]);
+            cut.positions.push(vec![Piece { kind, block, layer, owned: 0, trained: 0, read: 0, experts: 0 }]);
         }
         cut
     }

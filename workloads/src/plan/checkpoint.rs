@@ -8,7 +8,8 @@
 //!                                                      rank, experts; t tensor ranks, E expert ranks
 //! ```
 //!
-//! An embedding that is tied is written by the first stage, not by the last one again.
+//! An embedding that is tied is written by the first stage, not by the last one again. What is frozen is not written: of a
+//! model with adapters its adapters are.
 
 use crate::diagnostic::Diagnostic;
 use crate::model::transformer::{MOMENTS, ShardedTransformer, StateBytes, States};
@@ -47,12 +48,12 @@ pub fn checkpoint(plan: &TransformerPlan) -> Result<Vec<StageCheckpoint>, Vec<Di
     let (states, data, tensor) = (plan.execution.states, plan.data_parallel(), u64::from(split.tensor));
     let of_stage = |stage| {
         let rank = parameters(&model, chain, stage);
-        let tied = if stage + 1 == split.stages { rank.shared } else { 0 };
-        let sliced = rank.total() - rank.replicated - rank.experts - tied;
-        let experts = rank.experts * u64::from(split.expert);
-        let elements = tensor * (sliced + experts) + rank.replicated;
+        let tied = if stage + 1 == split.stages { rank.trained_shared() } else { 0 };
+        let (replicated, experts) = (rank.trained_replicated(), rank.trained_experts());
+        let sliced = rank.trained() - replicated - experts - tied;
+        let elements = tensor * (sliced + experts * u64::from(split.expert)) + replicated;
         let ranks = split.tensor.saturating_mul(data.ranks);
-        written(ranks, elements, model.state_bytes(&rank, &data), (states, MOMENTS))
+        written(ranks, elements, model.trained_bytes(&rank, &data), (states, MOMENTS))
     };
     Ok((0..split.stages).map(of_stage).collect())
 }

@@ -121,3 +121,19 @@ pub fn check_experts(expert: u32, data: u32, context: u32) -> Option<Diagnostic>
         Diagnostic::new("parallelism.expert", message, remedy).with_all(&involved)
     })
 }
+
+/// Refuses what is not modelled where all of a model but its adapters is frozen.
+pub(super) fn check_frozen(data: &DataParallel) -> Option<Diagnostic> {
+    const ADAPTERS: &str = "training.adapters";
+    if data.hosted.is_some() {
+        let message =
+            format!("`{ADAPTERS}` leaves almost no states of the optimizer that hosts or drives could keep");
+        let remedy = "remove the technique, or share what is frozen by `parallelism: { sharding: parameters }`";
+        return Some(Diagnostic::new(ADAPTERS, message, remedy).with_all(&[SHARDING]));
+    }
+    let by_module = data.overlap.gather.is_some_and(|gather| gather.unit == GatherUnit::Module);
+    by_module.then(|| {
+        let message = format!("`{UNIT}: module` goes by gradients of weights, which frozen ones have not");
+        Diagnostic::new(UNIT, message, "write `unit: block`").with(ADAPTERS, "")
+    })
+}

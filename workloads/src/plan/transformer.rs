@@ -194,6 +194,9 @@ pub(super) fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Resul
         wrong("steps", "must be at least 1".to_owned());
     }
     let (data, step) = (plan.data_parallel(), plan.execution.step);
+    if plan.execution.adapters.is_some() {
+        found.extend(overlap::check_frozen(&data));
+    }
     found.extend(overlap::check_experts(split.expert, plan.data, split.context));
     let mut wrong = |diagnostic| found.push(diagnostic);
     if let Some(group) = plan.sharing {

@@ -60,7 +60,7 @@ fn moved(operators: impl Iterator<Item = Operator>) -> (usize, u64) {
 pub(crate) fn model(blocks: &[Block]) -> Cut {
     let mut model = Cut::default();
     let kind = PartKind::Layer;
-    let piece = |block| Piece { kind, block, layer: None, owned: 0, read: 0, experts: 0 };
+    let piece = |block| Piece { kind, block, layer: None, owned: 0, trained: 0, read: 0, experts: 0 };
     let pieces = blocks.iter().map(|block| piece(model.block(block.clone()))).collect();
     model.positions = vec![pieces];
     model

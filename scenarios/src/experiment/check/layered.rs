@@ -19,8 +19,9 @@ const CONTEXT: &str = "parallelism.context";
 const EXPERT: &str = "parallelism.expert";
 
 /// Settings that mean nothing for a list of layers.
-const FOREIGN: [(&str, &str); 11] = [
+const FOREIGN: [(&str, &str); 12] = [
     ("training.fp8", "layers of a list multiply in `precision`; remove it"),
+    ("training.adapters", "layers of a list are trained whole; remove it"),
     batches::OF_PIPELINES,
     ("parallelism.stage_layers", "stages of a list of layers follow from what they take; remove it"),
     ("parallelism.sequence_parallel", "layers of a list are not split over ranks; remove it"),

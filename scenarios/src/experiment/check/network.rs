@@ -23,8 +23,9 @@ const SYSTEM: &str = "model.graph.system";
 const INPUTS: &str = "features.width";
 
 /// Settings that mean nothing for a graph network.
-const FOREIGN: [(&str, &str); 12] = [
+const FOREIGN: [(&str, &str); 13] = [
     ("training.fp8", "its products are in `precision`; remove it"),
+    ("training.adapters", "its weights are trained; remove it"),
     ("training.sequence", "nodes have no tokens; remove it"),
     ("training.global_batch", "write `model.graph.sampling.batch`: the seeds of a mini-batch"),
     ("training.micro_batch", "write `model.graph.sampling.batch`: the seeds of a mini-batch"),

@@ -12,7 +12,7 @@ const PIPELINE: &str = "model.profiled_pipeline";
 pub(super) const STAGES: &str = "model.profiled_pipeline.stages";
 
 /// Settings that are about transformers and machines.
-const FOREIGN: [(&str, &str); 30] = [
+const FOREIGN: [(&str, &str); 31] = [
     ("machine", "its stages have a `device`: `model: { profiled_pipeline: { device: { memory: 40 GB } } }`"),
     ("calibration", "its times are given; remove it"),
     ("software", "the times of its kernels are given; remove it"),
@@ -20,6 +20,7 @@ const FOREIGN: [(&str, &str); 30] = [
     ("training.sequence", "its times are given, whatever a sample is; remove it"),
     ("training.step", "give the times of the phases that it has; remove it"),
     ("training.fp8", "its times are given, whatever the numbers are; remove it"),
+    ("training.adapters", "its times are given, whatever is trained; remove it"),
     ("training.precision", "its times are given, whatever the numbers are; remove it"),
     ("parallelism.tensor", "its times are given; remove it"),
     ("parallelism.stage_layers", "its times are given; remove it"),

@@ -10,7 +10,7 @@ use crate::schema::{Count, Scenario, Shape};
 
 /// Names of wrong values in the workloads, the setting that says each, and others that have a part
 /// in it. Dimensions without others are not listed.
-const SETTINGS: [(&str, &str, &[&str]); 21] = [
+const SETTINGS: [(&str, &str, &[&str]); 24] = [
     ("kv_heads", "model.transformer.kv_heads", &["model.transformer.heads"]),
     ("head_dim", "model.transformer.head_dim", &["model.transformer.heads"]),
     ("classes", "model.transformer.classes", &["model.transformer.encoder"]),
@@ -58,6 +58,9 @@ const SETTINGS: [(&str, &str, &[&str]); 21] = [
     ("sequence", "training.sequence", &["model.transformer.max_positions", "model.transformer.window"]),
     ("in_pieces", "parallelism.asynchronous_tensor", &["parallelism.sequence_parallel"]),
     ("fp8", "training.fp8", &["training.precision", "training.fp8.scaling"]),
+    ("adapters", "training.adapters", &[]),
+    ("adapters.rank", "training.adapters.rank", &["model.transformer.hidden"]),
+    ("adapters.layers", "training.adapters.layers", &["software.layers"]),
     ("attention", "software.attention", &["training.precision"]),
 ];
 

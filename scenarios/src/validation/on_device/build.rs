@@ -143,6 +143,7 @@ fn known(scenario: &Scenario, plan: &TransformerPlan) -> Result<(), String> {
              `optimizer`, `attention` and `compile`",
         ),
         (pipelining.no_sums, "matrices have sums of gradients: `software.gradients: added`"),
+        (execution.adapters.is_some(), "weights are trained, not adapters"),
         (*execution != alone, "linear layers are not in 8 bits, nor in pieces"),
         (plan.sharding != Sharding::None || plan.overlap != Overlap::default(), "nothing is shared"),
         (

@@ -101,6 +101,8 @@ pub(crate) struct Part {
     pub(crate) middle: Option<[u32; 2]>,
     /// Parameters that are its own.
     pub(crate) owned: u64,
+    /// Those of them that have gradients.
+    pub(crate) trained: u64,
     /// Parameters that it reads, be they those of the embedding.
     pub(crate) read: u64,
     /// Those of both that are experts which ranks share.
@@ -146,7 +148,7 @@ pub(crate) fn lay(
         let (is_first, is_last) = (position == 0, position + 1 == chain.positions());
         let blocks: Vec<_> = pieces
             .iter()
-            .map(|piece| (piece.kind, &listed[piece.block], [piece.owned, piece.read, piece.experts]))
+            .map(|piece| (piece, &listed[piece.block]))
             .collect();
         let nothing = List::default();
         let received = |needed: bool| if needed { &receive } else { &nothing };

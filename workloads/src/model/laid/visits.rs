@@ -2,12 +2,13 @@
 //! it, as an eager framework allocates and frees it. The output of a block is the input of the next, the gradient that its backward
 //! pass ends with the one that the block before starts from.
 
+use crate::graph::cut::Piece;
 use crate::graph::handed::Shared;
 use crate::graph::operator::TensorId;
 use crate::graph::{Phase, Purpose, Storage, StorageId};
 use crate::model::transformer::Block;
 
-use super::{Ends, Laying, List, Listed, Part, PartKind, Uses};
+use super::{Ends, Laying, List, Listed, Part, Uses};
 
 /// The tensors of a block, and what they are for.
 pub(super) struct Tensors<'a> {
@@ -42,9 +43,9 @@ impl<'a> Tensors<'a> {
 
     /// Purpose of a tensor that the forward pass fills: what the blocks behind, `next`, need it for
     /// where its own does not.
-    fn purpose_before(&self, next: &[(PartKind, &Listed<'_>, [u64; 3])], tensor: TensorId) -> Purpose {
+    fn purpose_before(&self, next: &[(&Piece, &Listed<'_>)], tensor: TensorId) -> Purpose {
         let own = self.purpose(tensor);
-        let Some(((_, Listed { tensors, .. }, _), rest)) = next.split_first() else { return own };
+        let Some(((_, Listed { tensors, .. }), rest)) = next.split_first() else { return own };
         let there = match self.block.output == Some(tensor) {
             true => Some(tensors.block.input),
             false => self.block.handed.forward.name_in(&tensors.block.handed.forward.taken, tensor),
@@ -57,9 +58,9 @@ impl<'a> Tensors<'a> {
     }
 
     /// The same of a tensor that the backward pass fills, and the blocks before it.
-    fn purpose_behind(&self, before: &[(PartKind, &Listed<'_>, [u64; 3])], tensor: TensorId) -> Purpose {
+    fn purpose_behind(&self, before: &[(&Piece, &Listed<'_>)], tensor: TensorId) -> Purpose {
         let own = self.purpose(tensor);
-        let Some(((_, Listed { tensors, .. }, _), rest)) = before.split_last() else { return own };
+        let Some(((_, Listed { tensors, .. }), rest)) = before.split_last() else { return own };
         let there = match self.block.input_gradient == Some(tensor) {
             true => tensors.block.output_gradient,
             false => self.block.handed.backward.name_in(&tensors.block.handed.backward.taken, tensor),
@@ -91,7 +92,7 @@ impl Laying {
     /// The visits of a chunk: blocks forward, then backward in reverse.
     pub(super) fn visits(
         &mut self,
-        blocks: &[(PartKind, &Listed<'_>, [u64; 3])],
+        blocks: &[(&Piece, &Listed<'_>)],
         received: &List,
         received_back: &List,
     ) {
@@ -100,7 +101,8 @@ impl Laying {
         let mut parts = Vec::with_capacity(blocks.len());
         let mut saved = Vec::with_capacity(blocks.len());
         let (mut ends, mut output_before, mut handed) = (Ends::default(), None, Storages::new());
-        for (n, &(kind, block, [owned, read, experts])) in blocks.iter().enumerate() {
+        for (n, &(piece, block)) in blocks.iter().enumerate() {
+            let &Piece { kind, owned, trained, read, experts, .. } = piece;
             let tensors = &block.tensors;
             let purpose = |tensor| tensors.purpose_before(&blocks[n + 1..], tensor);
             let (mut uses, mut storages) = (Uses::none(&block.forward), tensors.no_storages());
@@ -124,6 +126,7 @@ impl Laying {
                 afterwards: block.afterwards,
                 middle: None,
                 owned,
+                trained,
                 read,
                 experts,
             });
@@ -133,7 +136,7 @@ impl Laying {
         }
         ends.output = output_before;
         // A step that ends with the forward pass has no gradients.
-        if blocks.iter().all(|(_, block, _)| block.backward.0.is_empty() && block.weight.0.is_empty()) {
+        if blocks.iter().all(|(_, block)| block.backward.0.is_empty() && block.weight.0.is_empty()) {
             self.laid.ends.insert((stage, chunk), ends);
             self.laid.parts.extend(parts);
             return;
@@ -141,7 +144,7 @@ impl Laying {
         let backward = if self.split_backward { Phase::BackwardInput } else { Phase::Backward };
         self.extend(backward, received_back, Uses::none(received_back));
         let (mut gradient_before, mut handed) = (None, Storages::new());
-        for (n, (((_, block, _), storages), part)) in
+        for (n, (((_, block), storages), part)) in
             blocks.iter().zip(&mut saved).zip(&mut parts).enumerate().rev()
         {
             let tensors = &block.tensors;
@@ -165,7 +168,7 @@ impl Laying {
         }
         ends.input_gradient = gradient_before;
         if self.split_backward {
-            for (((_, block, _), storages), part) in blocks.iter().zip(&mut saved).zip(&mut parts).rev() {
+            for (((_, block), storages), part) in blocks.iter().zip(&mut saved).zip(&mut parts).rev() {
                 let mut uses = Uses::none(&block.weight);
                 self.fill(&block.tensors, &block.weight, &|_| Purpose::Working, &mut uses, storages);
                 part.weight = self.extend(Phase::BackwardWeight, &block.weight, uses);

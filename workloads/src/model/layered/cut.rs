@@ -26,6 +26,7 @@ impl LayeredModel {
                     block,
                     layer: Some(LayerPlace { in_chunk: n as u32, on_stage: n as u32 }),
                     owned: *parameters,
+                    trained: *parameters,
                     read: *parameters,
                     experts: 0,
                 }

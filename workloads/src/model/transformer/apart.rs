@@ -7,7 +7,7 @@ use super::draft::{Draft, Name};
 use super::execution::ShardedTransformer;
 use super::linear::{self, Linear, Names, Side, linear_names};
 use super::rotary::{Rotation, rotation_names};
-use super::{Bias, Positions, QueryKeyNorm};
+use super::{Bias, Positions, QueryKeyNorm, adapters};
 use crate::graph::operator::StreamClass;
 
 const QUERY: &Names = linear_names!("query");
@@ -104,7 +104,7 @@ impl Apart {
             let [query, key] = norm.backward(draft, on, [QUERY.output, KEY.output], of_heads, columns);
             (gradients[0], gradients[1]) = (query, key);
         }
-        if on.model().bias != Bias::None {
+        if on.model().bias != Bias::None && on.trains_weights() {
             draft.within(Phase::BackwardWeight, |draft| {
                 for ((name, gradient), bytes) in BIASES.into_iter().zip(gradients).zip(self.bytes(on)) {
                     draft.stream(name, StreamClass::Reduction, (bytes, 0), &[gradient], &[]);
@@ -139,10 +139,15 @@ impl Apart {
         }
     }
 
-    fn layers(&self, on: &ShardedTransformer) -> [Linear; 3] {
+    /// The linear layers.
+    pub(super) fn layers(&self, on: &ShardedTransformer) -> [Linear; 3] {
         let layer = |names, outputs| Linear::new(names, Side::Columns, on.hidden(), outputs);
         let [queries, keys, values] = self.columns;
-        [layer(QUERY, queries), layer(KEY, keys), layer(VALUE, values)]
+        [
+            layer(QUERY, queries).adaptable(adapters::QUERY),
+            layer(KEY, keys).adaptable(adapters::KEY),
+            layer(VALUE, values).adaptable(adapters::VALUE),
+        ]
     }
 
     fn bytes(&self, on: &ShardedTransformer) -> [u64; 3] {

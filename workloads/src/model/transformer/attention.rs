@@ -12,7 +12,7 @@ use super::execution::{AttentionKernel, ShardedTransformer};
 use super::latent::{KEYS, Projections, VALUES};
 use super::linear::{Linear, Names, Side, linear_names};
 use super::softmax::{PROBABILITIES, PROBABILITIES_GRADIENT, SCORES, Softmax};
-use super::{Bias, ContextExchange, Positions, QueryKeyNorm, WindowForm};
+use super::{Bias, ContextExchange, Positions, QueryKeyNorm, WindowForm, adapters};
 use crate::graph::operator::{Attention, Layout, Math, Module, Pass, StreamClass, Work};
 use crate::model::views;
 
@@ -77,6 +77,14 @@ pub(super) fn backward(draft: &mut Draft, on: &ShardedTransformer, input: Name, 
         None if is_apart(on) => shape.apart().backward(draft, on, input, GRADIENTS),
         None => shape.project_backward(draft, on, input),
     }
+}
+
+/// Its linear layers, where queries, keys and values come from the residual stream.
+pub(super) fn layers(on: &ShardedTransformer) -> Vec<Linear> {
+    let shape = Shape::of(on);
+    let mut layers = if is_apart(on) { shape.apart().layers(on).into() } else { vec![shape.qkv(on)] };
+    layers.push(shape.projection(on));
+    layers
 }
 
 /// Whether queries, keys and values are three products.
@@ -158,11 +166,12 @@ impl Shape {
     }
 
     fn qkv(&self, on: &ShardedTransformer) -> Linear {
-        Linear::new(QKV, Side::Columns, on.hidden(), self.qkv_width())
+        Linear::new(QKV, Side::Columns, on.hidden(), self.qkv_width()).adaptable(adapters::QKV)
     }
 
     fn projection(&self, on: &ShardedTransformer) -> Linear {
         Linear::new(PROJECTION, Side::Rows, self.context_width(), on.hidden())
+            .adaptable(adapters::PROJECTION)
     }
 
     /// From the output of the norm to queries, keys and values, slices of one tensor.
@@ -216,7 +225,7 @@ impl Shape {
             draft.stream("rotary positions gradient", class, (turned, turned), &[QKV_GRADIENT], &[]);
         }
         let result = self.qkv(on).backward(draft, on, input, QKV_GRADIENT);
-        if on.model().bias != Bias::None {
+        if on.model().bias != Bias::None && on.trains_weights() {
             draft.within(Phase::BackwardWeight, |draft| {
                 draft.stream("qkv bias gradient", StreamClass::Reduction, (bytes, 0), &[QKV_GRADIENT], &[]);
             });

@@ -6,7 +6,7 @@ use crate::graph::Phase;
 use crate::graph::cut::{Cut, LayerPlace, PartKind, Piece};
 
 use super::draft::Draft;
-use super::{Block, DataParallel, LayerKind, Layers, RankParameters, ShardedTransformer, Sharding};
+use super::{Block, DataParallel, LayerKind, Layers, ShardedTransformer, Sharding};
 use crate::graph::operator::{Dtype, Operator, StreamClass};
 
 impl ShardedTransformer {
@@ -22,13 +22,14 @@ impl ShardedTransformer {
             let (is_first, is_last) = (position == 0, position + 1 == chain.positions());
             let mut pieces = Vec::new();
             if is_first {
-                let count = self.parameters(0, true, false).embedding;
+                let rank = self.parameters(0, true, false);
                 pieces.push(Piece {
                     kind: PartKind::Embedding,
                     block: embedding,
                     layer: None,
-                    owned: count,
-                    read: count,
+                    owned: rank.embedding,
+                    trained: if self.trains_weights() { rank.embedding } else { 0 },
+                    read: rank.embedding,
                     experts: 0,
                 });
             }
@@ -37,8 +38,8 @@ impl ShardedTransformer {
                 (0..chunk).map(|chunk| layers_at(chain.position(stage, chunk)).len() as u32).sum::<u32>();
             for (in_chunk, layer) in (0..).zip(layers_at(position)) {
                 let kind = self.model().layer_kind(layer);
-                let RankParameters { layers: count, experts, .. } =
-                    self.parameters(Layers::from_iter([kind]), false, false);
+                let rank = self.parameters(Layers::from_iter([kind]), false, false);
+                let (count, trained, experts) = (rank.total(), rank.trained(), rank.experts);
                 let kind = (kind, self.model().has_window(layer));
                 let block = known.iter().find(|(known, _)| *known == kind).map(|&(_, block)| block);
                 let block = block.unwrap_or_else(|| {
@@ -48,14 +49,15 @@ impl ShardedTransformer {
                 });
                 let kind = PartKind::Layer;
                 let layer = Some(LayerPlace { in_chunk, on_stage: before + in_chunk });
-                pieces.push(Piece { kind, block, layer, owned: count, read: count, experts });
+                pieces.push(Piece { kind, block, layer, owned: count, trained, read: count, experts });
             }
             if is_last {
                 let of_stage = self.parameters(0, chain.stage(0) == chain.stage(position), true);
                 let owned = of_stage.head + of_stage.final_norm;
                 let read = self.parameters(0, false, true).total();
-                let kind = PartKind::Head;
-                pieces.push(Piece { kind, block: head, layer: None, owned, read, experts: 0 });
+                let trained = if self.trains_weights() { owned } else { 0 };
+                let (kind, layer, experts) = (PartKind::Head, None, 0);
+                pieces.push(Piece { kind, block: head, layer, owned, trained, read, experts });
             }
             cut.positions.push(pieces);
         }

@@ -97,6 +97,9 @@ fn forward(on: &ShardedTransformer) -> Vec<Drafted> {
 
 fn backward(on: &ShardedTransformer) -> Vec<Drafted> {
     let mut draft = Draft::new(Phase::BackwardInput);
+    if !on.trains_weights() {
+        return draft.operators;
+    }
     let (whole, part) = (on.bytes(on.tokens() * on.hidden()), on.bytes(on.residual_elements()));
     let mut gradient = OUTPUT_GRADIENT;
     if on.model().dropout {

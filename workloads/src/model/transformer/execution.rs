@@ -9,8 +9,8 @@ use crate::graph::Phase;
 use super::draft::{BlockDraft, Draft, Issue, Name};
 use super::joined::joined;
 use super::{
-    ContextExchange, CrossEntropy, Fp8, Positions, QueryKeyNorm, Scaling, Split, States, Transformer,
-    WindowForm,
+    Adapters, ContextExchange, CrossEntropy, Fp8, Positions, QueryKeyNorm, Scaling, Split, States,
+    Transformer, WindowForm, adapters,
 };
 use crate::graph::block::Block;
 use crate::graph::operator::{CollectiveKind, Dtype, Group, OperatorList};
@@ -54,6 +54,8 @@ pub struct Execution {
     pub in_pieces: bool,
     /// Linear layers multiply in 8 bits.
     pub fp8: Option<Fp8>,
+    /// Adapters, which are trained in the place of weights.
+    pub adapters: Option<Adapters>,
 }
 
 /// Place of the parts of sequences that tensor ranks gather or scatter.
@@ -127,6 +129,8 @@ pub struct Fusion {
     pub gelu: bool,
     /// The update of parameters: one kernel over lists of tensors, or operator by operator.
     pub optimizer: bool,
+    /// The scale of what an adapter gives, and its addition.
+    pub adapters: bool,
     /// The loss over the vocabulary.
     pub cross_entropy: CrossEntropy,
     /// How often the loss is computed again from the logits, unfused, for metrics of the training batch.
@@ -212,6 +216,7 @@ impl Execution {
             parts: Parts::OneByOne,
             in_pieces: false,
             fp8: None,
+            adapters: None,
         }
     }
 }
@@ -240,6 +245,7 @@ impl Fusion {
         strided_heads: true,
         gelu: true,
         optimizer: true,
+        adapters: false,
         cross_entropy: CrossEntropy::Passes,
         loss_metrics: 0,
     };
@@ -290,6 +296,7 @@ impl ShardedTransformer {
         sizes(model, execution, &mut wrong);
         precision(execution, &mut wrong);
         narrow(model, execution, &mut wrong);
+        adapters::check(model, execution, &mut wrong);
         windows(model, execution, &mut wrong);
         if execution.in_pieces && !execution.split.sequence_parallel {
             let problem = "products go in pieces with what sequence parallelism gathers and scatters: ask for that, too";

@@ -19,6 +19,7 @@
 
 use crate::graph::Phase;
 
+use super::adapters::{Adaptable, Adapter};
 use super::draft::{Draft, Issue, Name};
 use super::execution::ShardedTransformer;
 use super::names::names;
@@ -37,6 +38,10 @@ pub(super) struct Linear {
     pub(super) narrow: bool,
     /// Rows that meet weights of their own: experts.
     pub(super) groups: Option<Groups>,
+    /// The adapter that it can have.
+    pub(super) adapter: Option<&'static Adaptable>,
+    /// It belongs to an adapter, and is trained where weights of the model are not.
+    of_adapter: bool,
 }
 
 /// Groups of rows, each with a weight of its own.
@@ -92,6 +97,8 @@ names! { $
     gathered_again: "" _ " input, gathered again",
     output: "" _ " output",
     reduced: "" _ " output, scattered",
+    unadapted: "" _ " output before adapter",
+    unadapted_reduced: "" _ " output before adapter, scattered",
     gradient_gathered: "" _ " output gradient, gathered",
     gradient_reduced: "" _ " input gradient, scattered",
     input_largest: "largest of " _ " input",
@@ -117,7 +124,7 @@ names! { $
 impl Linear {
     /// A layer whose weight ranks share along `side`, with so many columns of its input and of its output on this rank.
     pub(super) const fn new(names: &'static Names, side: Side, inputs: u64, outputs: u64) -> Self {
-        Self { names, side, inputs, outputs, narrow: true, groups: None }
+        Self { names, side, inputs, outputs, narrow: true, groups: None, adapter: None, of_adapter: false }
     }
 
     /// A layer of which every group of rows has one, whole on this rank.
@@ -130,6 +137,16 @@ impl Linear {
         Self { narrow: false, ..self }
     }
 
+    /// The same layer, which can have an adapter.
+    pub(super) const fn adaptable(self, adapter: &'static Adaptable) -> Self {
+        Self { adapter: Some(adapter), ..self }
+    }
+
+    /// The same layer as a part of an adapter, in 16 bits.
+    pub(super) const fn of_adapter(self) -> Self {
+        Self { of_adapter: true, ..self.never_narrow() }
+    }
+
     /// The forward pass from tensor `input`; returns the name of the result.
     pub(super) fn forward(self, draft: &mut Draft, on: &ShardedTransformer, input: Name) -> Name {
         forward(&[self], draft, on, input)
@@ -139,6 +156,17 @@ impl Linear {
     pub(super) fn result(&self, on: &ShardedTransformer) -> Name {
         let scattered = self.side == Side::Rows && on.tensor() > 1 && on.sequence_parallel();
         if scattered { self.names.reduced } else { self.names.output }
+    }
+
+    /// The tensors of what its weight gives, before and after a sum that scatters it.
+    fn products(&self, on: &ShardedTransformer) -> [Name; 2] {
+        let &Names { output, reduced, unadapted, unadapted_reduced, .. } = self.names;
+        if Adapter::of(self, on).is_some() { [unadapted, unadapted_reduced] } else { [output, reduced] }
+    }
+
+    /// True if its weight has a gradient.
+    pub(super) const fn is_trained(&self, on: &ShardedTransformer) -> bool {
+        self.of_adapter || on.trains_weights()
     }
 
     /// The backward pass from `gradient`, that of the output, with the `input` of the forward pass; returns the name of
@@ -160,6 +188,11 @@ impl Linear {
             None if self.side == Side::Whole => on.residual_tokens(),
             None => on.tokens(),
         }
+    }
+
+    /// Rows of its input on this rank, before ranks gather it.
+    fn input_tokens(&self, on: &ShardedTransformer) -> u64 {
+        if self.side == Side::Rows { on.tokens() } else { on.residual_tokens() }
     }
 
     /// Weights on this rank.
@@ -196,7 +229,7 @@ impl Linear {
     }
 
     /// Bytes of its output on this rank, before any sum over ranks.
-    fn output_bytes(&self, on: &ShardedTransformer) -> u64 {
+    pub(super) fn output_bytes(&self, on: &ShardedTransformer) -> u64 {
         on.bytes(self.tokens(on) * self.outputs)
     }
 
@@ -293,15 +326,20 @@ pub(super) fn forward(layers: &[Linear], draft: &mut Draft, on: &ShardedTransfor
     let operand = first.prepare(draft, on, &first.input(on), input);
     for layer in layers {
         let reads: Vec<_> = [operand].into_iter().chain(layer.weight(draft, on)).collect();
-        let writes = [(layer.names.output, layer.output_bytes(on))];
+        let writes = [(layer.products(on)[0], layer.output_bytes(on))];
         layer.multiply(draft, on, layer.names.product, (Layout::Forward, None), &reads, &writes);
     }
-    let names = first.names;
-    if on.tensor() == 1 || first.side != Side::Rows {
-        return names.output;
+    let [mut product, scattered] = first.products(on);
+    if on.tensor() > 1 && first.side == Side::Rows {
+        let (tensors, bytes) = ((product, scattered), first.output_bytes(on));
+        product = reduce(draft, on, first.names.reduce_output, Issue::Waiting, tensors, bytes);
     }
-    let tensors = (names.output, names.reduced);
-    reduce(draft, on, names.reduce_output, Issue::Waiting, tensors, first.output_bytes(on))
+    for (n, layer) in layers.iter().enumerate() {
+        let Some(adapter) = Adapter::of(layer, on) else { continue };
+        let product = if n == 0 { product } else { layer.products(on)[0] };
+        adapter.forward(draft, on, input, [product, layer.result(on)]);
+    }
+    first.result(on)
 }
 
 /// The backward pass of layers that read one `input`, from the `gradients` of their outputs; returns the name of the gradient
@@ -314,12 +352,18 @@ pub(super) fn backward(
     gradients: &[Name],
 ) -> Name {
     let first = &layers[0];
+    let mut through_adapters = Vec::new();
+    for (layer, &gradient) in layers.iter().zip(gradients) {
+        let Some(adapter) = Adapter::of(layer, on) else { continue };
+        let sum = adapter.sum();
+        through_adapters.push((sum, adapter.backward(draft, on, input, gradient)));
+    }
     let operands: Vec<_> = layers
         .iter()
         .zip(gradients)
         .map(|(layer, gradient)| layer.prepare(draft, on, &layer.gradient(on), *gradient))
         .collect();
-    let input = first.kept_operand(draft, on, input);
+    let input = if first.is_trained(on) { first.kept_operand(draft, on, input) } else { input };
     let bytes = on.bytes(first.tokens(on) * first.inputs);
     let mut sum = None;
     for (layer, &gradient) in layers.iter().zip(&operands) {
@@ -337,6 +381,15 @@ pub(super) fn backward(
         let issue = if on.execution().reduces_beside { Issue::Beside } else { Issue::Waiting };
         let tensors = (result, first.names.gradient_reduced);
         result = reduce(draft, on, first.names.reduce_input_gradient, issue, tensors, bytes);
+    }
+    for (sum, through) in through_adapters {
+        let bytes = on.bytes(first.input_tokens(on) * first.inputs);
+        let addends = [result, through];
+        draft.stream(sum, StreamClass::Elementwise, (2 * bytes, bytes), &addends, &[(sum, bytes)]);
+        result = sum;
+    }
+    if !first.is_trained(on) {
+        return result;
     }
     draft.within(Phase::BackwardWeight, |draft| {
         let input = first.turned(draft, on, &first.input(on), input);

@@ -377,6 +377,9 @@ impl<'a> Tokens<'a> {
         gradient: Name,
         columns: u64,
     ) {
+        if !on.trains_weights() {
+            return;
+        }
         let bytes = on.bytes(self.rows() * columns);
         draft.within(Phase::BackwardWeight, |draft| {
             draft.stream(name, StreamClass::Reduction, (bytes, 0), &[gradient], &[]);

@@ -5,7 +5,7 @@ use super::execution::ShardedTransformer;
 use super::gelu::{GeluNames, gelu_names};
 use super::linear::{self, Linear, Names, Side, linear_names};
 use super::names::names;
-use super::{Bias, Mlp};
+use super::{Bias, Mlp, adapters};
 use crate::graph::operator::{Math, Module, StreamClass};
 
 names! { $
@@ -106,9 +106,14 @@ impl DenseMlp {
     fn up(&self, on: &ShardedTransformer) -> Vec<Linear> {
         let layer = |names, outputs| Linear::new(names, Side::Columns, on.hidden(), outputs);
         if self.is_gated_apart(on) {
-            return vec![layer(self.names.gate, self.columns), layer(self.names.up, self.columns)];
+            return vec![
+                layer(self.names.gate, self.columns).adaptable(adapters::GATE),
+                layer(self.names.up, self.columns).adaptable(adapters::UP),
+            ];
         }
-        vec![layer(self.names.up, self.columns * on.model().mlp_branches())]
+        let branches = on.model().mlp_branches();
+        let adapter = if branches > 1 { adapters::GATED_UP } else { adapters::UP };
+        vec![layer(self.names.up, self.columns * branches).adaptable(adapter)]
     }
 
     fn is_gated_apart(&self, on: &ShardedTransformer) -> bool {
@@ -122,6 +127,14 @@ impl DenseMlp {
 
     fn down(&self, on: &ShardedTransformer) -> Linear {
         Linear::new(self.names.down, Side::Rows, self.columns, on.hidden())
+            .adaptable(adapters::DOWN)
+    }
+
+    /// Its linear layers.
+    pub(super) fn layers(&self, on: &ShardedTransformer) -> Vec<Linear> {
+        let mut layers = self.up(on);
+        layers.push(self.down(on));
+        layers
     }
 
     /// GeLU with its bias, or the product with the gate. One kernel keeps nothing but its input; as
@@ -176,7 +189,7 @@ impl DenseMlp {
                 } else {
                     self.names.gelu.backward(draft, reads, names.activation_gradient, bytes);
                 }
-                if on.model().bias == Bias::All {
+                if on.model().bias == Bias::All && on.trains_weights() {
                     let reads = [names.activation_gradient];
                     draft.stream(names.bias_gradient, StreamClass::Reduction, (bytes, 0), &reads, &[]);
                 }

@@ -29,6 +29,7 @@
 //! ```
 
 mod accumulate;
+mod adapters;
 mod apart;
 mod attention;
 mod cap;
@@ -80,6 +81,7 @@ pub use crate::graph::operator::{
     Attention, Collective, CollectiveKind, Dtype, Gemm, Group, GroupedGemm, HostWork, HostWorkKind, Layout,
     Operator, Pass, Stream, StreamClass, Tensor, Work,
 };
+pub use adapters::{Adapted, AdapterParameters, Adapters};
 pub use context::ContextExchange;
 pub(crate) use data::Held;
 pub use data::{DataParallel, Gather, GatherLimit, GatherUnit, Overlap};

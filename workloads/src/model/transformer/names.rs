@@ -13,7 +13,7 @@ macro_rules! names {
         }
 
         macro_rules! $make {
-            ($dollar stem:literal) => {
+            ($dollar stem:expr) => {
                 &$names { $($name: crate::model::names::Name::of(concat!($before, $dollar stem, $after)),)+ }
             };
         }

@@ -12,7 +12,8 @@
 //! Tensorwise and rowwise: kernels that PyTorch's compiler makes of torchao's casts (`get_tensor_memory_traffic_ovhd_s` of
 //! its `roofline_utils.py`). Delayed scaling is Transformer Engine's: the scale is from steps before, weights are cast for the first
 //! micro-batch. What ranks gather under sequence parallelism is cast before and transposed after, but for rowwise
-//! scales. A largest value of parts is agreed on among the tensor ranks.
+//! scales. A largest value of parts is agreed on among the tensor ranks. Transposed inputs and gradients are for gradients of
+//! weights: frozen weights need none (`backward_needs_input` of Transformer Engine).
 //!
 //! Products of experts are grouped ones in 8 bits: with delayed scales those of Transformer
 //! Engine's `GroupedLinear`, with rowwise ones torchao's `_scaled_grouped_mm`, which torchtitan's
@@ -142,6 +143,10 @@ impl Linear {
             None => return from,
             Some(Scaling::Rowwise) => {
                 let half = on.bytes(whole);
+                if !self.is_trained(on) {
+                    draft.stream(cast, class, (half, whole), &[from], &[(narrow, whole)]);
+                    return narrow;
+                }
                 draft.stream(cast, class, (half, whole + half), &[from], &[(narrow, 2 * whole)]);
                 draft.stream(turn, class, (half, whole), &[narrow], &[]);
                 return narrow;
@@ -155,7 +160,8 @@ impl Linear {
             }
             Some(Scaling::Delayed) => {}
         }
-        let written = if gathered { local } else { 2 * local };
+        let is_turned = self.is_trained(on) && !gathered;
+        let written = if is_turned { 2 * local } else { local };
         draft.stream(cast, class, (on.bytes(local), written), &[from], &[(narrow, written)]);
         narrow
     }

@@ -102,7 +102,7 @@ impl NormNames {
         }
         let read = 2 * bytes + statistics;
         let reads = [input, self.statistics, gradient];
-        if rows.weighted {
+        if rows.weighted && on.trains_weights() {
             draft.stream(self.weight_gradient, StreamClass::Reduction, (read, 0), &reads, &[]);
         }
         let writes = [(self.input_gradient, bytes)];

@@ -2,7 +2,7 @@
 
 use super::classes;
 use super::execution::ShardedTransformer;
-use super::{Bias, Experts, LatentAttention, Layers, Norm, Positions, Transformer};
+use super::{AdapterParameters, Bias, Experts, LatentAttention, Layers, Norm, Positions, Transformer};
 
 /// Parameters of a rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,11 +22,38 @@ pub struct RankParameters {
     pub experts: u64,
     /// Those of the above that the first and the last stage both hold, because the embedding is tied.
     pub shared: u64,
+    /// Adapters of its layers, beside which all of the above are frozen; none: those are trained.
+    pub adapters: Option<AdapterParameters>,
 }
 
 impl RankParameters {
     /// All of them.
-    pub const fn total(&self) -> u64 {
+    pub fn total(&self) -> u64 {
+        self.model() + self.adapters.map_or(0, |adapters| adapters.all)
+    }
+
+    /// Those that have gradients and states of the optimizer.
+    pub fn trained(&self) -> u64 {
+        self.adapters.map_or(self.model(), |adapters| adapters.all)
+    }
+
+    /// Those of [`Self::experts`] that have.
+    pub(crate) fn trained_experts(&self) -> u64 {
+        if self.adapters.is_some() { 0 } else { self.experts }
+    }
+
+    /// Those of [`Self::replicated`] that have.
+    pub(crate) fn trained_replicated(&self) -> u64 {
+        self.adapters.map_or(self.replicated, |adapters| adapters.replicated)
+    }
+
+    /// Those of [`Self::shared`] that have.
+    pub(crate) fn trained_shared(&self) -> u64 {
+        if self.adapters.is_some() { 0 } else { self.shared }
+    }
+
+    /// Those of the model.
+    const fn model(&self) -> u64 {
         self.layers + self.embedding + self.final_norm + self.head
     }
 }
@@ -198,6 +225,7 @@ impl ShardedTransformer {
                 + of_head,
             experts: if_(expert_ranks > 1, mixtures * of_mixture),
             shared: if_(tied && ends_in_words && first != last, words),
+            adapters: self.adapters(layers),
         }
     }
 

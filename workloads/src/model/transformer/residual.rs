@@ -74,7 +74,7 @@ impl ResidualNames {
             );
             branch = self.dropout_gradient;
         }
-        if on.model().bias == Bias::All {
+        if on.model().bias == Bias::All && on.trains_weights() {
             draft.stream(self.bias_gradient, StreamClass::Reduction, (bytes, 0), &[branch], &[]);
         }
         branch

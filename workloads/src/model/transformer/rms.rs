@@ -38,9 +38,11 @@ impl NormNames {
         let (class, reduction) = (StreamClass::Elementwise, StreamClass::Reduction);
         let single = self.single_bytes(on, half);
         draft.stream(self.normed_gradient, class, (half, half), &[gradient], &[(self.normed_gradient, half)]);
-        let reads = [gradient, self.normed];
-        draft.stream(self.products, class, (2 * half, half), &reads, &[(self.products, half)]);
-        draft.stream(self.weight_gradient, reduction, (half, 0), &[self.products], &[]);
+        if on.trains_weights() {
+            let reads = [gradient, self.normed];
+            draft.stream(self.products, class, (2 * half, half), &reads, &[(self.products, half)]);
+            draft.stream(self.weight_gradient, reduction, (half, 0), &[self.products], &[]);
+        }
         let (reads, writes) = ([self.normed_gradient], [(self.single_gradient, single)]);
         draft.stream(self.cast_gradient, class, (half, single), &reads, &writes);
         let (reads, writes) = ([self.single_gradient, self.statistics], [(self.scaled_gradient, single)]);

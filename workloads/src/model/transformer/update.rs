@@ -84,9 +84,11 @@ impl ShardedTransformer {
 
     /// Weights in 8 bits for the micro-batches to come: cast with their transposes, or for ranks
     /// that gather them only their largest values, which these agree on. Norms and biases of
-    /// layers count among them.
+    /// layers count among them. Frozen weights stay in 8 bits (`fp8_params` of NeMo).
     fn narrow_weights(&self, draft: &mut Draft, parameters: &RankParameters, data: &DataParallel) {
-        let Some(Fp8 { scaling, gathers }) = self.execution().fp8 else { return };
+        let Some(Fp8 { scaling, gathers }) = self.execution().fp8.filter(|_| self.trains_weights()) else {
+            return;
+        };
         let half = self.execution().states.parameter_bytes() * parameters.layers;
         if scaling == Scaling::Delayed {
             let traffic = (half, 2 * parameters.layers);
@@ -107,8 +109,8 @@ impl ShardedTransformer {
             draft.collective(name, (kind, group, count * each), Issue::Waiting, &[GRADIENTS], &[]);
         };
         // Under sequence parallelism each rank has seen only its part of the tokens.
-        if self.sequence_parallel() && parameters.replicated > 0 {
-            let count = parameters.replicated;
+        let count = parameters.trained_replicated();
+        if self.sequence_parallel() && count > 0 {
             sum(draft, "reduce replicated gradients", CollectiveKind::AllReduce, Group::Tensor, count);
         }
         // By the number of data ranks, even where that is one and an update follows.
@@ -127,8 +129,8 @@ impl ShardedTransformer {
                 }
             }
         }
-        if parameters.shared > 0 {
-            let count = parameters.shared;
+        let count = parameters.trained_shared();
+        if count > 0 {
             sum(draft, "reduce embedding gradients", CollectiveKind::AllReduce, Group::Embedding, count);
         }
     }

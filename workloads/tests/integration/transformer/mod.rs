@@ -1,5 +1,6 @@
 //! Transformers: what they execute, hold and count, against published formulas and figures.
 
+mod adapters;
 mod alive;
 mod classes;
 mod collectives;
