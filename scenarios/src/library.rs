@@ -1,7 +1,7 @@
 //! The scenarios that come with foretrain, embedded so that they run from any directory.
 
 /// Name and text of each, in the order in which they are listed.
-const LIBRARY: [(&str, &str); 65] = [
+const LIBRARY: [(&str, &str); 66] = [
     ("bpipe-gpt3-96b", include_str!("../library/bpipe-gpt3-96b.yaml")),
     ("bpipe-gpt3-96b-flash", include_str!("../library/bpipe-gpt3-96b-flash.yaml")),
     ("bpipe-gpt3-134b", include_str!("../library/bpipe-gpt3-134b.yaml")),
@@ -17,6 +17,7 @@ const LIBRARY: [(&str, &str); 65] = [
     ("bigcuts-defaults", include_str!("../library/bigcuts-defaults.yaml")),
     ("plan-time-or-price", include_str!("../library/plan-time-or-price.yaml")),
     ("fit-one-node", include_str!("../library/fit-one-node.yaml")),
+    ("lora-llama-3-70b", include_str!("../library/lora-llama-3-70b.yaml")),
     ("goodput-16k", include_str!("../library/goodput-16k.yaml")),
     ("resnet-50-data-parallel", include_str!("../library/resnet-50-data-parallel.yaml")),
     ("two-kinds-of-nodes", include_str!("../library/two-kinds-of-nodes.yaml")),

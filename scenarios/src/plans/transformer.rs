@@ -6,7 +6,7 @@ use hw_models::copies::HostMemory;
 use sim_core::time::Time;
 use workloads::chain::Chain;
 use workloads::model::transformer::{
-    AttentionKernel, DataParallel, Dtype, Execution, Fusion, Overlap, Parts, Split, States, Step,
+    AttentionKernel, DataParallel, Dtype, Execution, Fusion, Overlap, Parts, Rotary, Split, States, Step,
 };
 use workloads::passes::fusion;
 use workloads::plan::{Deployment, HostBuffers, TransformerPlan, spread};
@@ -153,7 +153,10 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
             residual: false,
             bias: true,
             strided_heads: false,
-            projections: !projects_apart(&scenario.model),
+            query_key_value: !projects_apart(&scenario.model),
+            gate: !projects_apart(&scenario.model),
+            norm: software.is_compiled(),
+            rotary: if software.is_compiled() { Rotary::Kernel } else { Rotary::Halves },
             ..Fusion::ALL
         },
         LayersOf::Torchtitan if software.is_compiled() => {
@@ -177,6 +180,7 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         adapters: software.is_compiled(),
         cross_entropy: software.cross_entropy,
         loss_metrics: software.loss_metrics.get() as u32,
+        query_key_value: software.joined_qkv.unwrap_or(layers.query_key_value),
         ..layers
     };
     let step = step(scenario);

@@ -66,8 +66,9 @@ pub use workloads::memory::Placeholder;
 pub use workloads::model::layered::Optimizer as UpdateRule;
 pub use workloads::model::network::System;
 pub use workloads::model::transformer::{
-    Adapters, AddedTo, Bias, ContextExchange, CrossEntropy, Encoder, Fp8, Gather, GatherLimit, Mlp, Norm, Positions,
-    Scaling, Sequence, Sharding, SoftmaxFusion as FusedSoftmax, Step, TransformerSettings as Transformer,
+    Adapters, AddedTo, Bias, ContextExchange, CrossEntropy, Encoder, Fp8, Gather, GatherLimit, Mlp, Norm,
+    Positions, Scaling, Sequence, Sharding, SoftmaxFusion as FusedSoftmax, Step,
+    TransformerSettings as Transformer,
 };
 pub use workloads::order::{MicroBatches, PipelineSchedule as Schedule};
 pub use workloads::passes::Techniques;

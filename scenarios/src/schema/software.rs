@@ -36,6 +36,10 @@ pub struct Software {
     /// which reads and writes once; products and attention stay as they are. Of torchtitan's layers
     /// a norm is one kernel, and an activation with its gate.
     pub compile: bool,
+    /// True if queries, keys and values are one product; as in the framework's layers when absent:
+    /// Megatron-LM, and those of Hugging Face Transformers with GeLU. Models of Qwen 1 and Phi-3
+    /// have one there, too.
+    pub joined_qkv: Option<bool>,
     /// Computation of GeLU.
     pub gelu: Gelu,
     /// How parameters are updated.
@@ -83,6 +87,7 @@ impl Default for Software {
             image_layers: None,
             vocabulary_multiple: None,
             compile: false,
+            joined_qkv: None,
             gelu: Gelu::default(),
             optimizer: Optimizer::default(),
             products_add_to: AddedTo::default(),

@@ -3,9 +3,10 @@
 use super::transformer::Step;
 use crate::graph::operator::Work;
 
-/// Multiplications and additions of a step whose forward pass has `forward` of them: the backward pass has twice as many, and
-/// as many if weights are `frozen`, whose gradients nobody needs. Model
-/// FLOPs utilisation (MFU, Chowdhery et al. 2022, appendix B) is this over the time of a step and the peak of all ranks.
+/// Multiplications and additions of a step whose forward pass has `forward` of them: the backward
+/// pass has twice as many, and as many if weights are `frozen`, whose gradients nobody needs. Model
+/// FLOPs utilisation (MFU, Chowdhery et al. 2022, appendix B) is this over the time of a step and
+/// the peak of all ranks.
 ///
 /// Matrix products, convolutions and attention count, attention over the whole square also where
 /// half of it is masked, and over the keys of a window for every query, a convolution as the sum

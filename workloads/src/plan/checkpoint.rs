@@ -8,8 +8,8 @@
 //!                                                      rank, experts; t tensor ranks, E expert ranks
 //! ```
 //!
-//! An embedding that is tied is written by the first stage, not by the last one again. What is frozen is not written: of a
-//! model with adapters its adapters are.
+//! An embedding that is tied is written by the first stage, not by the last one again. What is
+//! frozen is not written: of a model with adapters its adapters are.
 
 use crate::diagnostic::Diagnostic;
 use crate::model::transformer::{MOMENTS, ShardedTransformer, StateBytes, States};

@@ -48,7 +48,8 @@ fn any_order_that_passes_allow_gives_the_same_blocks() {
     let gpt = Transformer::gpt(2, 1_024, 16, 50_257, 1_024);
     let layer = ShardedTransformer::new(&gpt, &execution).expect("a valid model").layer();
     let (kind, owned, read, experts) = (PartKind::Layer, 0, 0, 0);
-    let piece = Piece { kind, block: 0, layer: Some(LayerPlace::default()), owned, trained: owned, read, experts };
+    let piece =
+        Piece { kind, block: 0, layer: Some(LayerPlace::default()), owned, trained: owned, read, experts };
     let model = Cut { blocks: vec![layer.clone()], positions: vec![vec![piece; 2]], ..Cut::default() };
     let expected = fused(&recomputed(&layer, Mode::Full));
     for passes in orders_of(&pipelining) {

@@ -115,6 +115,10 @@ fn known(scenario: &Scenario, plan: &TransformerPlan) -> Result<(), String> {
         gelu: execution.fusion.gelu,
         optimizer: execution.fusion.optimizer,
         softmax_keys: execution.fusion.softmax_keys,
+        // LayerNorm, learned positions and no adapters: these change nothing.
+        norm: execution.fusion.norm,
+        rotary: execution.fusion.rotary,
+        adapters: execution.fusion.adapters,
         ..EAGER
     };
     let states = States::CopiedGradients;

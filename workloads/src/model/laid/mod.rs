@@ -146,10 +146,7 @@ pub(crate) fn lay(
     for (position, pieces) in (0..).zip(&model.positions) {
         (laying.stage, laying.chunk) = (chain.stage(position), chain.chunk(position));
         let (is_first, is_last) = (position == 0, position + 1 == chain.positions());
-        let blocks: Vec<_> = pieces
-            .iter()
-            .map(|piece| (piece, &listed[piece.block]))
-            .collect();
+        let blocks: Vec<_> = pieces.iter().map(|piece| (piece, &listed[piece.block])).collect();
         let nothing = List::default();
         let received = |needed: bool| if needed { &receive } else { &nothing };
         laying.visits(&blocks, received(!is_first), received(!is_last && returns));

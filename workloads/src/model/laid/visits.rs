@@ -90,12 +90,7 @@ type Storages = Vec<Option<StorageId>>;
 
 impl Laying {
     /// The visits of a chunk: blocks forward, then backward in reverse.
-    pub(super) fn visits(
-        &mut self,
-        blocks: &[(&Piece, &Listed<'_>)],
-        received: &List,
-        received_back: &List,
-    ) {
+    pub(super) fn visits(&mut self, blocks: &[(&Piece, &Listed<'_>)], received: &List, received_back: &List) {
         self.extend(Phase::Forward, received, Uses::none(received));
         let (stage, chunk) = (self.stage, self.chunk);
         let mut parts = Vec::with_capacity(blocks.len());

@@ -1,5 +1,6 @@
-//! Low-rank adapters of linear layers (LoRA, Hu et al., ICLR 2022): `y = W x + (a / r) B A x`, with `A` of `r` rows and `B` of
-//! `r` columns. Adapters are trained; all other weights are frozen, so that no gradient of theirs is computed, summed or kept.
+//! Low-rank adapters of linear layers (LoRA, Hu et al., ICLR 2022): `y = W x + (a / r) B A x`, with
+//! `A` of `r` rows and `B` of `r` columns. Adapters are trained; all other weights are frozen, so
+//! that no gradient of theirs is computed, summed or kept.
 //!
 //! | ranks share `W` | `A` | `B` |
 //! |---|---|---|
@@ -7,10 +8,12 @@
 //! | by rows | by rows | whole, on the tokens of a rank |
 //! | not | whole | whole |
 //!
-//! as `tuners/lora/tp_layer.py` of Hugging Face PEFT has them. Both multiply in 16 bits where other linear layers do in 8.
-//! Between are passes over memory: dropout of `x`, the scale, the addition (`LoraLayer.forward` of PEFT, `ParallelLinearAdapter`
-//! of NeMo). A frozen embedding needs no gradient; the gradient of the first layer's input is computed all the same
-//! (`enable_input_require_grads`, which recomputation needs), 1 / (12 L) of a step too much without.
+//! as `tuners/lora/tp_layer.py` of Hugging Face PEFT has them. Both multiply in 16 bits where other
+//! linear layers do in 8. Between are passes over memory: dropout of `x`, the scale, the addition
+//! (`LoraLayer.forward` of PEFT, `ParallelLinearAdapter` of NeMo). A frozen embedding needs no
+//! gradient; the gradient of the first layer's input is computed all the same
+//! (`enable_input_require_grads`, which recomputation needs), 1 / (12 L) of a step too much
+//! without.
 
 use std::ops::Add;
 
@@ -54,7 +57,8 @@ pub enum Adapted {
     Value,
     /// What attention gives, on its way to the residual stream.
     Output,
-    /// Gate of an MLP that has one. Where one product makes gate and what it gates, both have one adapter.
+    /// Gate of an MLP that has one. Where one product makes gate and what it gates, both have one
+    /// adapter.
     Gate,
     /// Inner width of an MLP.
     Up,
@@ -152,7 +156,8 @@ impl Adapter {
         })
     }
 
-    /// Adds to what the weight gives, `product`, what the adapter gives, from the layer's `input`; `sum` names the result.
+    /// Adds to what the weight gives, `product`, what the adapter gives, from the layer's `input`;
+    /// `sum` names the result.
     pub(super) fn forward(
         self,
         draft: &mut Draft,
@@ -179,7 +184,8 @@ impl Adapter {
         draft.stream(names.add, class, (2 * bytes, bytes), &[product, names.scaled], &[(sum, bytes)]);
     }
 
-    /// From the `gradient` of the layer's output to the part of that of its `input` that comes through the adapter.
+    /// From the `gradient` of the layer's output to the part of that of its `input` that comes
+    /// through the adapter.
     pub(super) fn backward(
         self,
         draft: &mut Draft,
@@ -253,15 +259,16 @@ impl ShardedTransformer {
     }
 }
 
-/// Linear layers that can be one product, in words.
-const JOINED: [(&Adaptable, &str); 2] =
-    [(QKV, "queries, keys and values"), (GATED_UP, "a gate and what it gates")];
-
 /// Layers that can have adapters as they are executed.
-pub(super) fn check(model: &Transformer, execution: &Execution, wrong: &mut impl FnMut(&'static str, String)) {
+pub(super) fn check(
+    model: &Transformer,
+    execution: &Execution,
+    wrong: &mut impl FnMut(&'static str, String),
+) {
     let Some(adapters) = &execution.adapters else { return };
     if model.encoder.is_some() || model.latent.is_some() {
-        let problem = "adapters are modelled for decoders whose queries, keys and values come from the residual stream";
+        let problem =
+            "adapters are modelled for decoders whose queries, keys and values come from the residual stream";
         wrong("adapters", format!("{problem}: remove them, or train another model"));
         return;
     }
@@ -277,10 +284,12 @@ pub(super) fn check(model: &Transformer, execution: &Execution, wrong: &mut impl
         let (rank, hidden) = (adapters.rank.get(), model.hidden);
         wrong("adapters.rank", format!("{rank} is more than the width of the model: use at most {hidden}"));
     }
-    let gated = model.mlp_branches() > 1;
-    let joined = JOINED.iter().map(|(product, words)| (product.layers, words));
-    let joined = joined.filter(|(layers, _)| gated || !layers.contains(&Adapted::Gate));
-    for (layers, words) in joined.filter(|_| execution.fusion.projections) {
+    let (fusion, gated) = (&execution.fusion, model.mlp_branches() > 1);
+    let joined = [
+        (QKV.layers, "queries, keys and values", fusion.query_key_value),
+        (GATED_UP.layers, "a gate and what it gates", fusion.gate && gated),
+    ];
+    for (layers, words, _) in joined.into_iter().filter(|&(.., is_joined)| is_joined) {
         let listed = layers.iter().filter(|layer| adapters.layers.contains(layer)).count();
         if (1..layers.len()).contains(&listed) {
             let problem = format!(

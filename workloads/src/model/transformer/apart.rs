@@ -6,15 +6,12 @@ use crate::graph::Phase;
 use super::draft::{Draft, Name};
 use super::execution::ShardedTransformer;
 use super::linear::{self, Linear, Names, Side, linear_names};
-use super::rotary::{Rotation, rotation_names};
-use super::{Bias, Positions, QueryKeyNorm, adapters};
+use super::{Bias, Positions, QueryKeyNorm, adapters, rotary};
 use crate::graph::operator::StreamClass;
 
 const QUERY: &Names = linear_names!("query");
 const KEY: &Names = linear_names!("key");
 const VALUE: &Names = linear_names!("value");
-const ROTATIONS: [&Rotation; 2] = [rotation_names!("query"), rotation_names!("key")];
-const ROTATIONS_BACK: [&Rotation; 2] = [rotation_names!("query gradient"), rotation_names!("key gradient")];
 const REPEATED: [Name; 2] = [Name::of("key, repeated"), Name::of("value, repeated")];
 const REPEAT: [Name; 2] = [Name::of("repeat key"), Name::of("repeat value")];
 const BIASES: [Name; 3] =
@@ -40,15 +37,7 @@ impl Apart {
         }
         if on.model().positions == Positions::Rotary {
             let [queries, keys, _] = self.bytes(on);
-            if on.execution().fusion.rotary {
-                let turned = queries + keys;
-                draft.stream("rotary positions", StreamClass::Elementwise, (turned, turned), &tensors, &[]);
-            } else {
-                tensors = [
-                    ROTATIONS[0].apply(draft, on, tensors[0], queries),
-                    ROTATIONS[1].apply(draft, on, tensors[1], keys),
-                ];
-            }
+            tensors = rotary::forward(draft, on, tensors, [queries, keys]);
         }
         if let Some(norm) = norm.filter(|norm| !norm.precedes_rotation()) {
             norm.forward(draft, on, tensors, columns);
@@ -89,15 +78,9 @@ impl Apart {
             (gradients[0], gradients[1]) = (query, key);
         }
         if on.model().positions == Positions::Rotary {
-            if on.execution().fusion.rotary {
-                let (turned, tensors) = (queries + keys, [gradients[0], gradients[1]]);
-                let name = "rotary positions gradient";
-                draft.stream(name, StreamClass::Elementwise, (turned, turned), &tensors, &[]);
-            } else {
-                for (n, bytes) in [queries, keys].into_iter().enumerate() {
-                    gradients[n] = ROTATIONS_BACK[n].apply(draft, on, gradients[n], bytes);
-                }
-            }
+            let of_both = [gradients[0], gradients[1]];
+            let [query, key] = rotary::backward(draft, on, of_both, [queries, keys]);
+            (gradients[0], gradients[1]) = (query, key);
         }
         if let Some(norm) = norm.filter(|norm| norm.precedes_rotation()) {
             let of_heads = [gradients[0], gradients[1]];
@@ -131,10 +114,9 @@ impl Apart {
 
     /// Queries and keys after positions have rotated them.
     fn rotated(&self, on: &ShardedTransformer) -> [Name; 2] {
-        let complex = on.model().positions == Positions::Rotary && !on.execution().fusion.rotary;
-        match on.query_key_norm() {
-            _ if complex => ROTATIONS.map(|rotation| rotation.rotated),
-            Some(norm) if norm.precedes_rotation() => QueryKeyNorm::outputs(),
+        match (rotary::rotated(on), on.query_key_norm()) {
+            (Some(rotated), _) => rotated,
+            (None, Some(norm)) if norm.precedes_rotation() => QueryKeyNorm::outputs(),
             _ => [QUERY.output, KEY.output],
         }
     }

@@ -12,7 +12,7 @@ use super::execution::{AttentionKernel, ShardedTransformer};
 use super::latent::{KEYS, Projections, VALUES};
 use super::linear::{Linear, Names, Side, linear_names};
 use super::softmax::{PROBABILITIES, PROBABILITIES_GRADIENT, SCORES, Softmax};
-use super::{Bias, ContextExchange, Positions, QueryKeyNorm, WindowForm, adapters};
+use super::{Bias, ContextExchange, Positions, QueryKeyNorm, WindowForm, adapters, rotary};
 use crate::graph::operator::{Attention, Layout, Math, Module, Pass, StreamClass, Work};
 use crate::model::views;
 
@@ -89,7 +89,7 @@ pub(super) fn layers(on: &ShardedTransformer) -> Vec<Linear> {
 
 /// Whether queries, keys and values are three products.
 const fn is_apart(on: &ShardedTransformer) -> bool {
-    !on.execution().fusion.projections
+    !on.execution().fusion.query_key_value
 }
 
 /// Heads of a rank.
@@ -170,8 +170,7 @@ impl Shape {
     }
 
     fn projection(&self, on: &ShardedTransformer) -> Linear {
-        Linear::new(PROJECTION, Side::Rows, self.context_width(), on.hidden())
-            .adaptable(adapters::PROJECTION)
+        Linear::new(PROJECTION, Side::Rows, self.context_width(), on.hidden()).adaptable(adapters::PROJECTION)
     }
 
     /// From the output of the norm to queries, keys and values, slices of one tensor.
@@ -187,10 +186,7 @@ impl Shape {
             tensors = norm.forward(draft, on, tensors, columns);
         }
         if on.model().positions == Positions::Rotary {
-            let turned = self.turned(on);
-            let mut reads = tensors.to_vec();
-            reads.dedup();
-            draft.stream("rotary positions", class, (turned, turned), &reads, &[]);
+            tensors = rotary::forward(draft, on, tensors, self.rotated_bytes(on));
         }
         if let Some(norm) = norm.filter(|norm| !norm.precedes_rotation()) {
             norm.forward(draft, on, tensors, columns);
@@ -209,11 +205,15 @@ impl Shape {
         let bytes = on.bytes(on.tokens() * self.qkv_width());
         let writes = [(QKV_GRADIENT, bytes)];
         let mut gradients = GRADIENTS;
-        let turned = (on.model().positions == Positions::Rotary).then(|| self.turned(on));
-        let norm = on.query_key_norm();
-        let turns_first = norm.is_some_and(QueryKeyNorm::precedes_rotation);
-        if let Some(turned) = turned.filter(|_| turns_first) {
-            draft.stream("rotary positions gradient", class, (turned, turned), &gradients[..2], &[]);
+        let turns = on.model().positions == Positions::Rotary;
+        let (norm, in_place) = (on.query_key_norm(), rotary::rotated(on).is_none());
+        // In place the whole tensor is turned, once it is put together, but for a norm that comes
+        // before.
+        let turns_first = norm.is_some_and(QueryKeyNorm::precedes_rotation) || !in_place;
+        if turns && turns_first {
+            let of_both = [gradients[0], gradients[1]];
+            let [query, key] = rotary::backward(draft, on, of_both, self.rotated_bytes(on));
+            (gradients[0], gradients[1]) = (query, key);
         }
         if let Some(norm) = norm {
             let of_heads = [gradients[0], gradients[1]];
@@ -221,8 +221,8 @@ impl Shape {
             (gradients[0], gradients[1]) = (query, key);
         }
         draft.stream("concatenate qkv gradient", class, (bytes, bytes), &gradients, &writes);
-        if let Some(turned) = turned.filter(|_| !turns_first) {
-            draft.stream("rotary positions gradient", class, (turned, turned), &[QKV_GRADIENT], &[]);
+        if turns && !turns_first {
+            rotary::backward(draft, on, [QKV_GRADIENT; 2], self.rotated_bytes(on));
         }
         let result = self.qkv(on).backward(draft, on, input, QKV_GRADIENT);
         if on.model().bias != Bias::None && on.trains_weights() {
@@ -233,10 +233,9 @@ impl Shape {
         result
     }
 
-    /// Bytes of queries and keys, which are rotated.
-    fn turned(&self, on: &ShardedTransformer) -> u64 {
-        let [queries, keys, _] = self.widths();
-        on.bytes(on.tokens() * (queries + keys))
+    /// Bytes of queries and of keys, which are rotated.
+    fn rotated_bytes(&self, on: &ShardedTransformer) -> [u64; 2] {
+        self.normed_widths().map(|columns| on.bytes(on.tokens() * columns))
     }
 
     /// The passage of what attention gives, or of its gradient.
@@ -299,11 +298,15 @@ fn operands(on: &ShardedTransformer) -> [Name; 3] {
     match &on.model().latent {
         Some(latent) => [Projections::of(on, latent).queries(), KEYS, VALUES],
         None if is_apart(on) => Shape::of(on).apart().operands(on),
-        None if on.query_key_norm().is_some() => {
-            let [query, key] = QueryKeyNorm::outputs();
+        None => {
+            let normed = on.query_key_norm();
+            let [query, key] = match (normed, rotary::rotated(on)) {
+                (Some(norm), Some(rotated)) if norm.precedes_rotation() => rotated,
+                (Some(_), _) => QueryKeyNorm::outputs(),
+                (None, rotated) => rotated.unwrap_or([QKV.output; 2]),
+            };
             [query, key, QKV.output]
         }
-        None => [QKV.output; 3],
     }
 }
 

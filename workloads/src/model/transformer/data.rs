@@ -200,14 +200,15 @@ impl Held {
 }
 
 impl ShardedTransformer {
-    /// Who holds the parameters of a rank that are trained: all but experts, and experts that ranks of `data` share.
+    /// Who holds the parameters of a rank that are trained: all but experts, and experts that ranks
+    /// of `data` share.
     pub(crate) fn held(&self, parameters: &RankParameters, data: &DataParallel) -> [Held; 2] {
         let experts = parameters.trained_experts();
         Held::both(data, [parameters.trained() - experts, experts])
     }
 
-    /// Bytes of the parameters of a rank, their gradients and states, of which ranks of `data` hold or share the same. Frozen
-    /// ones have neither gradients nor states.
+    /// Bytes of the parameters of a rank, their gradients and states, of which ranks of `data` hold
+    /// or share the same. Frozen ones have neither gradients nor states.
     pub fn state_bytes(&self, parameters: &RankParameters, data: &DataParallel) -> StateBytes {
         let experts = parameters.experts - parameters.trained_experts();
         let others = parameters.total() - parameters.trained() - experts;

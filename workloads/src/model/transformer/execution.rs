@@ -9,7 +9,7 @@ use crate::graph::Phase;
 use super::draft::{BlockDraft, Draft, Issue, Name};
 use super::joined::joined;
 use super::{
-    Adapters, ContextExchange, CrossEntropy, Fp8, Positions, QueryKeyNorm, Scaling, Split, States,
+    Adapters, ContextExchange, CrossEntropy, Fp8, Positions, QueryKeyNorm, Rotary, Scaling, Split, States,
     Transformer, WindowForm, adapters,
 };
 use crate::graph::block::Block;
@@ -114,12 +114,14 @@ pub struct Fusion {
     pub gradient_accumulation: AddedTo,
     /// Products add biases themselves (`addmm`), rather than what follows them.
     pub bias: bool,
-    /// Queries, keys and values are one product, and so are an MLP's gate and what it gates.
-    pub projections: bool,
+    /// Queries, keys and values are one product.
+    pub query_key_value: bool,
+    /// An MLP's gate and what it gates are one product.
+    pub gate: bool,
     /// A norm is one kernel; else RMSNorm in operators on fp32 copies.
     pub norm: bool,
-    /// Positions rotate queries and keys in place, in one kernel; else as complex numbers in fp32, by three.
-    pub rotary: bool,
+    /// How positions rotate queries and keys.
+    pub rotary: Rotary,
     /// Attention reads the keys and values of a group of queries where they are; else they are repeated for each query.
     pub grouped_queries: bool,
     /// Batched products take the heads of several sequences where they are; else each operand is copied together first, as
@@ -238,9 +240,10 @@ impl Fusion {
         residual: true,
         gradient_accumulation: AddedTo::Single,
         bias: false,
-        projections: true,
+        query_key_value: true,
+        gate: true,
         norm: true,
-        rotary: true,
+        rotary: Rotary::Kernel,
         grouped_queries: true,
         strided_heads: true,
         gelu: true,
@@ -267,9 +270,10 @@ impl Fusion {
         activation: false,
         residual: false,
         bias: true,
-        projections: false,
+        query_key_value: false,
+        gate: false,
         norm: false,
-        rotary: false,
+        rotary: Rotary::Complex,
         grouped_queries: false,
         ..Self::ALL
     };

@@ -117,7 +117,7 @@ impl DenseMlp {
     }
 
     fn is_gated_apart(&self, on: &ShardedTransformer) -> bool {
-        on.model().mlp_branches() > 1 && !on.execution().fusion.projections
+        on.model().mlp_branches() > 1 && !on.execution().fusion.gate
     }
 
     /// The tensors of the gate and of what it gates: halves of one, or two.
@@ -126,8 +126,7 @@ impl DenseMlp {
     }
 
     fn down(&self, on: &ShardedTransformer) -> Linear {
-        Linear::new(self.names.down, Side::Rows, self.columns, on.hidden())
-            .adaptable(adapters::DOWN)
+        Linear::new(self.names.down, Side::Rows, self.columns, on.hidden()).adaptable(adapters::DOWN)
     }
 
     /// Its linear layers.

@@ -98,6 +98,7 @@ pub use narrow::{Fp8, Scaling};
 pub use parameters::RankParameters;
 pub use presets::{PRESETS, Preset};
 pub use query_key_norm::QueryKeyNorm;
+pub use rotary::Rotary;
 pub use routing::{Capacity, Dealt, DrawnLoad, Load, Routing};
 pub use settings::{ExpertSettings, LatentSettings, Sequence, TransformerSettings};
 pub use shape::{Bias, LayerKind, Layers, Mlp, Norm, Positions, Transformer};

@@ -9,11 +9,13 @@
 //! | of a weight, forward | read 2; read 2, write 1 | read 2, write 1 | once a step |
 //! | of a weight, backward | read 2, write 1 | read 2, write 2; read 2, write 1 | - |
 //!
-//! Tensorwise and rowwise: kernels that PyTorch's compiler makes of torchao's casts (`get_tensor_memory_traffic_ovhd_s` of
-//! its `roofline_utils.py`). Delayed scaling is Transformer Engine's: the scale is from steps before, weights are cast for the first
-//! micro-batch. What ranks gather under sequence parallelism is cast before and transposed after, but for rowwise
-//! scales. A largest value of parts is agreed on among the tensor ranks. Transposed inputs and gradients are for gradients of
-//! weights: frozen weights need none (`backward_needs_input` of Transformer Engine).
+//! Tensorwise and rowwise: kernels that PyTorch's compiler makes of torchao's casts
+//! (`get_tensor_memory_traffic_ovhd_s` of its `roofline_utils.py`). Delayed scaling is Transformer
+//! Engine's: the scale is from steps before, weights are cast for the first micro-batch. What ranks
+//! gather under sequence parallelism is cast before and transposed after, but for rowwise scales. A
+//! largest value of parts is agreed on among the tensor ranks. Transposed inputs and gradients are
+//! for gradients of weights: frozen weights need none (`backward_needs_input` of Transformer
+//! Engine).
 //!
 //! Products of experts are grouped ones in 8 bits: with delayed scales those of Transformer
 //! Engine's `GroupedLinear`, with rowwise ones torchao's `_scaled_grouped_mm`, which torchtitan's

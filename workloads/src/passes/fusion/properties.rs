@@ -132,7 +132,15 @@ fn block(list: &[(Drawn, usize, usize)]) -> Block {
 /// Blocks one after the other.
 fn model(lists: &[Vec<(Drawn, usize, usize)>]) -> Cut {
     let mut model = Cut::default();
-    let piece = |block| Piece { kind: PartKind::Layer, block, layer: None, owned: 0, trained: 0, read: 0, experts: 0 };
+    let piece = |block| Piece {
+        kind: PartKind::Layer,
+        block,
+        layer: None,
+        owned: 0,
+        trained: 0,
+        read: 0,
+        experts: 0,
+    };
     let pieces = lists.iter().map(|list| piece(model.block(block(list)))).collect();
     model.positions = vec![pieces];
     model

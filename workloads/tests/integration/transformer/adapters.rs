@@ -18,7 +18,7 @@ const ALL: [Adapted; 7] = [
     Adapted::Up,
     Adapted::Down,
 ];
-const APART: Fusion = Fusion { projections: false, ..Fusion::ALL };
+const APART: Fusion = Fusion { query_key_value: false, gate: false, ..Fusion::ALL };
 
 fn adapters(rank: u64, layers: &[Adapted]) -> Option<Adapters> {
     Some(Adapters { rank: Count::new(rank).expect("a rank"), layers: layers.to_vec(), dropout: false })
@@ -41,8 +41,9 @@ fn products(block: &Block) -> impl Iterator<Item = &Operator> {
     block.forward.iter().chain(&block.backward).filter(|op| matches!(op.work, Work::Gemm(_)))
 }
 
-/// `print_trainable_parameters` of Hugging Face PEFT: Llama 2 7B with rank 8 of queries and values, and with rank 16 of all
-/// linear layers; Qwen 7B with rank 64 of all of them, where queries, keys and values are one (QwenLM/Qwen).
+/// `print_trainable_parameters` of Hugging Face PEFT: Llama 2 7B with rank 8 of queries and values,
+/// and with rank 16 of all linear layers; Qwen 7B with rank 64 of all of them, where queries, keys
+/// and values are one (QwenLM/Qwen).
 #[test]
 fn as_many_parameters_are_trained_as_peft_prints() {
     let apart = Execution { fusion: APART, ..flash(1, 512, Split::NONE) };
@@ -58,7 +59,8 @@ fn as_many_parameters_are_trained_as_peft_prints() {
     assert_eq!(joined + trained(&adapted(&qwen, separate, 64, &rest)), 143_130_624);
 }
 
-/// A frozen product has no gradient of its weight: the backward pass executes what the forward pass does, of attention more.
+/// A frozen product has no gradient of its weight: the backward pass executes what the forward pass
+/// does, of attention more.
 #[test]
 fn gradients_of_frozen_weights_are_not_computed() {
     let execution = flash(1, 2_048, Split::NONE);
@@ -95,8 +97,8 @@ fn adapters_execute_three_times_their_forward_pass() {
     assert_eq!(executed, (3 * 2 * tokens * rank * 2 * hidden) as f64);
 }
 
-/// Frozen layers keep no input for gradients of weights: of a layer with adapters of queries, keys and values what norms,
-/// attention and the activation need, the input of `A` and `A x`.
+/// Frozen layers keep no input for gradients of weights: of a layer with adapters of queries, keys
+/// and values what norms, attention and the activation need, the input of `A` and `A x`.
 #[test]
 fn frozen_layers_keep_no_inputs() {
     let (model, execution) = (preset("llama-2-7b"), flash(1, 2_048, Split::NONE));
@@ -104,7 +106,8 @@ fn frozen_layers_keep_no_inputs() {
     let kept = |block: &Block| -> Vec<String> {
         block.saved().into_iter().map(|tensor| block.tensor(tensor).name.to_string()).collect()
     };
-    let (whole, frozen) = (kept(&shard(&model, &execution).layer()), kept(&adapted(&model, execution, 8, &qkv).layer()));
+    let (whole, frozen) =
+        (kept(&shard(&model, &execution).layer()), kept(&adapted(&model, execution, 8, &qkv).layer()));
     let only = |own: &[String], other: &[String]| -> Vec<String> {
         own.iter().filter(|name| !other.contains(name)).cloned().collect()
     };
@@ -113,7 +116,8 @@ fn frozen_layers_keep_no_inputs() {
     assert_eq!(only(&frozen, &whole), ["qkv adapter A output"]);
 }
 
-/// Ranks of a tensor group do the same work together as one does, and exchange rows as wide as adapters beside it.
+/// Ranks of a tensor group do the same work together as one does, and exchange rows as wide as
+/// adapters beside it.
 #[test]
 fn tensor_ranks_share_adapters() {
     let model = preset("llama-2-7b");
@@ -139,8 +143,8 @@ fn tensor_ranks_share_adapters() {
     assert_eq!(4.0 * in_parts, alone);
     assert!(exchanged.iter().all(|&(_, each)| each == bytes));
     let count = |kind| exchanged.iter().filter(|(other, _)| *other == kind).count();
-    // Of two layers by columns B gathers its input, again for its gradient, and scatters the input's; of two by rows A
-    // scatters its output, and gathers the gradient of it.
+    // Of two layers by columns B gathers its input, again for its gradient, and scatters the
+    // input's; of two by rows A scatters its output, and gathers the gradient of it.
     assert_eq!((count(CollectiveKind::AllGather), count(CollectiveKind::ReduceScatter)), (6, 4));
     let (whole, exchanged) = adapters_of(&of(ranks(4, false)));
     // A of a layer by columns and B of one by rows are whole on every rank.
@@ -174,7 +178,8 @@ fn only_adapters_have_gradients_and_states() {
 /// Ranks with copies of a model sum gradients of adapters, and nothing else.
 #[test]
 fn copies_sum_gradients_of_adapters() {
-    let model = adapted(&preset("llama-2-7b"), flash(1, 512, Split::NONE), 16, &ALL);
+    let apart = Execution { fusion: APART, ..flash(1, 512, Split::NONE) };
+    let model = adapted(&preset("llama-2-7b"), apart, 16, &ALL);
     let rank = model.parameters(32, true, true);
     let update = model.update(&rank, &DataParallel::new(4, Sharding::None));
     let sums = update.operators.iter().filter_map(|op| match op.work {
@@ -184,7 +189,8 @@ fn copies_sum_gradients_of_adapters() {
     assert_eq!(sums.collect::<Vec<_>>(), [4 * 39_976_960]);
 }
 
-/// Adapters multiply in 16 bits, and what frozen weights multiply in 8 is cast without its transpose.
+/// Adapters multiply in 16 bits, and what frozen weights multiply in 8 is cast without its
+/// transpose.
 #[test]
 fn in_8_bits_frozen_operands_are_not_transposed() {
     let fp8 = |scaling| Some(Fp8 { scaling, gathers: false });
@@ -220,7 +226,11 @@ fn what_has_no_adapters_is_told() {
     let told = |model: &Transformer, execution: Execution, rank, layers: &[Adapted]| -> String {
         let execution = Execution { adapters: adapters(rank, layers), ..execution };
         let faults = ShardedTransformer::new(model, &execution).expect_err("a fault");
-        faults.into_iter().map(|fault| format!("{}: {}", fault.path, fault.message)).collect::<Vec<_>>().join("; ")
+        faults
+            .into_iter()
+            .map(|fault| format!("{}: {}", fault.path, fault.message))
+            .collect::<Vec<_>>()
+            .join("; ")
     };
     let (llama, plain) = (preset("llama-2-7b"), flash(1, 512, Split::NONE));
     let joined = told(&llama, plain.clone(), 8, &[Adapted::Query, Adapted::Value]);

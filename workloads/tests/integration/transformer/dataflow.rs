@@ -38,7 +38,7 @@ fn cases() -> Vec<(Transformer, Execution)> {
         for split in [ranks(1, false), ranks(4, false), ranks(4, true)] {
             for fusion in [Fusion::ALL, unfused, in_operators] {
                 // Inputs that are gathered are kept.
-                let gathers_again = fusion.projections;
+                let gathers_again = fusion.query_key_value;
                 for (dtype, attention, states) in [
                     (Dtype::Fp16, AttentionKernel::Materialised, States::CopiedGradients),
                     (Dtype::Bf16, AttentionKernel::Flash, States::FullGradients),
