@@ -39,7 +39,16 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings) {
     }
     let launch: &[&str] = if routed { &["eager", "free"] } else { &["eager", "graph", "free"] };
     settings.some(draw, 40, "software", &json!({ "launch": launch }));
-    let plan = Plan { machine, stages, copies: data, experts: false, scheduled, partial, layered: true };
+    let plan = Plan {
+        machine,
+        stages,
+        copies: data,
+        experts: false,
+        scheduled,
+        partial,
+        frozen: false,
+        layered: true,
+    };
     techniques::fill(draw, settings, &plan);
     if draw.chance(10) {
         settings.set("sweep", json!({ "training.micro_batch": [1, 2, 5] }));

@@ -16,6 +16,8 @@ pub(super) struct Plan {
     pub(super) scheduled: Scheduled,
     /// Whether a step is less than forward, backward and update.
     pub(super) partial: bool,
+    /// Whether all but adapters is frozen.
+    pub(super) frozen: bool,
     /// Whether the model is a list of layers.
     pub(super) layered: bool,
 }
@@ -31,10 +33,11 @@ enum Moves {
 
 /// Writes what copies share, limits of memory, arrays of drives and techniques.
 pub(super) fn fill(draw: &mut Draw, settings: &mut Settings, plan: &Plan) {
+    let updates = !plan.partial && !plan.frozen;
     let moves = match draw.between(0, 19) {
-        0 | 1 if !plan.partial => Moves::Offload,
-        2 if !plan.partial => Moves::Infinity,
-        3 if !plan.partial => Moves::Pages,
+        0 | 1 if updates => Moves::Offload,
+        2 if updates => Moves::Infinity,
+        3 if updates => Moves::Pages,
         _ => Moves::Nothing,
     };
     sharing(draw, settings, plan, moves);
@@ -92,7 +95,7 @@ fn sharing(draw: &mut Draw, settings: &mut Settings, plan: &Plan, moves: Moves) 
         let prefetches = [0, 1, 3];
         let choices = json!({ "forward_prefetch": prefetches, "backward_prefetch": prefetches });
         settings.some(draw, 40, GATHER, &choices);
-        if draw.between(0, 9) < 3 {
+        if draw.between(0, 9) < 3 && !plan.frozen {
             settings.set("parallelism.overlap_parameter_gather.unit", "module");
         } else if moves == Moves::Nothing
             // A stage ends the backward pass of a micro-batch before the next forward pass.

@@ -38,6 +38,8 @@ struct Dimensions {
     /// Experts of a layer; 0: none.
     experts: u64,
     sequence: u64,
+    /// Its layers can have adapters.
+    decodes: bool,
 }
 
 /// Writes the model, its machine, training, parallelism, software and techniques.
@@ -54,6 +56,7 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings) {
     let model = model(draw, settings, &split, split.stages * scheduled.chunks);
     let precision = training(draw, settings, &machine, &model, scheduled.count);
     let partial = settings.some(draw, 6, "training", &json!({ "step": ["gradients", "forward"] }));
+    let frozen = model.decodes && adapters(draw, settings, &model);
     parallelism(draw, settings, &split, &model);
     software(draw, settings, precision, split.context);
     let plan = Plan {
@@ -63,6 +66,7 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings) {
         experts: model.experts > 0,
         scheduled,
         partial,
+        frozen,
         layered: false,
     };
     techniques::fill(draw, settings, &plan);
@@ -75,14 +79,14 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings) {
 fn model(draw: &mut Draw, settings: &mut Settings, split: &Split, positions: u64) -> Dimensions {
     settings.set(&format!("{MODEL}.layers"), positions * draw.between(1, 3));
     let sequence = 2 * split.tensor * split.context * draw.one(&[32, 64, 128]);
-    let drawn = Dimensions { sequence, ..Dimensions::default() };
+    let drawn = Dimensions { sequence, decodes: true, ..Dimensions::default() };
     match draw.between(0, 9) {
         0..=2 => settings.set(&format!("{MODEL}.preset"), draw.one(&PRESETS)),
         3 if split.context == 1 => {
             settings.set(&format!("{MODEL}.preset"), draw.one(&ENCODERS));
             settings.set(&format!("{MODEL}.vocabulary"), 30_000);
             settings.some(draw, 40, MODEL, &json!({ "classes": [2, 9] }));
-            return Dimensions { sequence: sequence.min(512), ..drawn };
+            return Dimensions { sequence: sequence.min(512), decodes: false, ..drawn };
         }
         _ => return dimensions(draw, settings, split, drawn),
     }
@@ -169,6 +173,24 @@ fn training(
         settings.some(draw, 25, "training.fp8", &scalings);
     }
     precision
+}
+
+/// Writes adapters of linear layers, of attention where there are experts; whether there are any.
+fn adapters(draw: &mut Draw, settings: &mut Settings, model: &Dimensions) -> bool {
+    const ADAPTERS: &str = "training.adapters";
+    if !draw.chance(12) {
+        return false;
+    }
+    settings.set(&format!("{ADAPTERS}.rank"), draw.one(&[1, 8, 64]));
+    let dropout = draw.chance(30);
+    settings.set(&format!("{ADAPTERS}.dropout"), dropout);
+    let mut layers = json!({ "layers": [["query", "key", "value"], ["query", "key", "value", "output"]] });
+    if model.experts == 0 {
+        layers = json!({ "layers": [["query", "key", "value"], ["output", "down"], ["gate", "up"]] });
+    }
+    let chance = if model.experts > 0 { 100 } else { 60 };
+    settings.some(draw, chance, ADAPTERS, &layers);
+    true
 }
 
 fn parallelism(draw: &mut Draw, settings: &mut Settings, split: &Split, model: &Dimensions) {
