@@ -128,9 +128,8 @@ pub(super) fn check_frozen(data: &DataParallel) -> Option<Diagnostic> {
     if data.hosted.is_some() {
         let message =
             format!("`{ADAPTERS}` leaves almost no states of the optimizer that hosts or drives could keep");
-        let remedy =
-            "remove the technique, or share what is frozen by `parallelism: { sharding: parameters }`";
-        return Some(Diagnostic::new(ADAPTERS, message, remedy).with_all(&[SHARDING]));
+        let remedy = "remove the technique that moves them; `sharding: parameters` shares frozen weights";
+        return Some(Diagnostic::new(ADAPTERS, message, remedy).with(SHARDING, ""));
     }
     let by_module = data.overlap.gather.is_some_and(|gather| gather.unit == GatherUnit::Module);
     by_module.then(|| {
