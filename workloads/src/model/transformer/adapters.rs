@@ -272,7 +272,8 @@ pub(super) fn check(
         wrong("adapters", format!("{problem}: remove them, or train another model"));
         return;
     }
-    if adapters.layers.is_empty() {
+    let gated = model.mlp_branches() > 1;
+    if !adapters.layers.iter().any(|&layer| gated || layer != Adapted::Gate) {
         wrong("adapters.layers", "no layer has an adapter: list some, or leave it out for all".to_owned());
     }
     let mlp = [Adapted::Gate, Adapted::Up, Adapted::Down];
@@ -284,7 +285,7 @@ pub(super) fn check(
         let (rank, hidden) = (adapters.rank.get(), model.hidden);
         wrong("adapters.rank", format!("{rank} is more than the width of the model: use at most {hidden}"));
     }
-    let (fusion, gated) = (&execution.fusion, model.mlp_branches() > 1);
+    let fusion = &execution.fusion;
     let joined = [
         (QKV.layers, "queries, keys and values", fusion.query_key_value),
         (GATED_UP.layers, "a gate and what it gates", fusion.gate && gated),

@@ -237,6 +237,7 @@ fn what_has_no_adapters_is_told() {
     assert!(joined.starts_with("adapters.layers: queries, keys and values are one product"), "{joined}");
     assert!(told(&llama, plain.clone(), 8, &[Adapted::Up]).contains("a gate and what it gates"));
     assert!(told(&llama, plain.clone(), 8, &[]).contains("no layer has an adapter"));
+    assert!(told(&preset("gpt2"), plain.clone(), 8, &[Adapted::Gate]).contains("no layer has an adapter"));
     assert!(told(&llama, plain.clone(), 5_000, &ALL).contains("5000 is more than the width"));
     assert!(told(&preset("mixtral-8x7b"), plain.clone(), 8, &ALL).contains("adapters of experts"));
     assert!(told(&preset("deepseek-v2"), plain, 8, &ALL).contains("modelled for decoders"));
