@@ -15,7 +15,8 @@
 //! gather under sequence parallelism is cast before and transposed after, but for rowwise scales. A
 //! largest value of parts is agreed on among the tensor ranks. Transposed inputs and gradients are
 //! for gradients of weights: frozen weights need none (`backward_needs_input` of Transformer
-//! Engine).
+//! Engine). A frozen weight is cast before training, and kept with its transpose in as many bytes
+//! as 16 bits take.
 //!
 //! Products of experts are grouped ones in 8 bits: with delayed scales those of Transformer
 //! Engine's `GroupedLinear`, with rowwise ones torchao's `_scaled_grouped_mm`, which torchtitan's
@@ -87,7 +88,7 @@ impl Linear {
     pub(super) fn weight(&self, draft: &mut Draft, on: &ShardedTransformer) -> Option<Name> {
         let (names, weights) = (self.names, self.weights());
         let half = on.bytes(weights);
-        match self.scaling(on)? {
+        match self.cast_weight(on)? {
             Scaling::Delayed => return None,
             Scaling::Tensorwise if self.gathers_weights(on) => return None,
             Scaling::Tensorwise => {
@@ -107,7 +108,7 @@ impl Linear {
     pub(super) fn weight_turned(&self, draft: &mut Draft, on: &ShardedTransformer) -> Option<Name> {
         let (names, weights) = (self.names, self.weights());
         let half = on.bytes(weights);
-        let traffic = match self.scaling(on)? {
+        let traffic = match self.cast_weight(on)? {
             Scaling::Delayed => return None,
             Scaling::Tensorwise if self.gathers_weights(on) => (weights, weights),
             Scaling::Tensorwise => (half, weights),
@@ -122,6 +123,11 @@ impl Linear {
     /// How it multiplies in 8 bits, if it does.
     fn scaling(&self, on: &ShardedTransformer) -> Option<Scaling> {
         on.execution().fp8.filter(|_| self.narrow).map(|fp8| fp8.scaling)
+    }
+
+    /// The same of its weight, which is in 8 bits for good where it is frozen.
+    fn cast_weight(&self, on: &ShardedTransformer) -> Option<Scaling> {
+        self.scaling(on).filter(|_| self.is_trained(on))
     }
 
     /// Whether its weight comes in 8 bits.
