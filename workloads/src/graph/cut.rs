@@ -26,7 +26,7 @@ pub struct Piece {
     pub layer: Option<LayerPlace>,
     /// Parameters that are its own.
     pub owned: u64,
-    /// Those of them that have gradients; the others are frozen.
+    /// Parameters of its own that have gradients; the others are frozen.
     pub trained: u64,
     /// Parameters that it reads, be they those of another piece.
     pub read: u64,

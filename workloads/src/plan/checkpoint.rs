@@ -47,13 +47,13 @@ pub fn checkpoint(plan: &TransformerPlan) -> Result<Vec<StageCheckpoint>, Vec<Di
     let chain = plan.deployment.pipelining.schedule.chain(split.stages);
     let (states, data, tensor) = (plan.execution.states, plan.data_parallel(), u64::from(split.tensor));
     let of_stage = |stage| {
-        let rank = parameters(&model, chain, stage);
-        let tied = if stage + 1 == split.stages { rank.trained_shared() } else { 0 };
-        let (replicated, experts) = (rank.trained_replicated(), rank.trained_experts());
-        let sliced = rank.trained() - replicated - experts - tied;
-        let elements = tensor * (sliced + experts * u64::from(split.expert)) + replicated;
+        let rank = parameters(&model, chain, stage).trained();
+        let tied = if stage + 1 == split.stages { rank.shared } else { 0 };
+        let sliced = rank.total() - rank.replicated - rank.experts - tied;
+        let experts = rank.experts * u64::from(split.expert);
+        let elements = tensor * (sliced + experts) + rank.replicated;
         let ranks = split.tensor.saturating_mul(data.ranks);
-        written(ranks, elements, model.trained_bytes(&rank, &data), (states, MOMENTS))
+        written(ranks, elements, model.state_bytes(&rank, &data), (states, MOMENTS))
     };
     Ok((0..split.stages).map(of_stage).collect())
 }

@@ -16,7 +16,7 @@ pub(super) struct Plan {
     pub(super) scheduled: Scheduled,
     /// Whether a step is less than forward, backward and update.
     pub(super) partial: bool,
-    /// Whether all but adapters is frozen.
+    /// All but adapters is frozen.
     pub(super) frozen: bool,
     /// Whether the model is a list of layers.
     pub(super) layered: bool,

@@ -182,14 +182,13 @@ fn adapters(draw: &mut Draw, settings: &mut Settings, model: &Dimensions) -> boo
         return false;
     }
     settings.set(&format!("{ADAPTERS}.rank"), draw.one(&[1, 8, 64]));
-    let dropout = draw.chance(30);
-    settings.set(&format!("{ADAPTERS}.dropout"), dropout);
-    let mut layers = json!({ "layers": [["query", "key", "value"], ["query", "key", "value", "output"]] });
-    if model.experts == 0 {
-        layers = json!({ "layers": [["query", "key", "value"], ["output", "down"], ["gate", "up"]] });
-    }
-    let chance = if model.experts > 0 { 100 } else { 60 };
-    settings.some(draw, chance, ADAPTERS, &layers);
+    settings.set(&format!("{ADAPTERS}.dropout"), draw.chance(30));
+    let (chance, layers) = if model.experts > 0 {
+        (100, json!([["query", "key", "value"], ["query", "key", "value", "output"]]))
+    } else {
+        (60, json!([["query", "key", "value"], ["output", "down"], ["gate", "up"]]))
+    };
+    settings.some(draw, chance, ADAPTERS, &json!({ "layers": layers }));
     true
 }
 

@@ -101,7 +101,7 @@ pub(crate) struct Part {
     pub(crate) middle: Option<[u32; 2]>,
     /// Parameters that are its own.
     pub(crate) owned: u64,
-    /// Those of them that have gradients.
+    /// Parameters of its own that have gradients.
     pub(crate) trained: u64,
     /// Parameters that it reads, be they those of the embedding.
     pub(crate) read: u64,

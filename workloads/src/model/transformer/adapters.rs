@@ -55,7 +55,7 @@ pub enum Adapted {
     Key,
     /// Values.
     Value,
-    /// What attention gives, on its way to the residual stream.
+    /// Output of attention, on its way to the residual stream.
     Output,
     /// Gate of an MLP that has one. Where one product makes gate and what it gates, both have one
     /// adapter.
@@ -81,7 +81,7 @@ pub(super) struct Adapter {
 pub struct AdapterParameters {
     /// All of them.
     pub all: u64,
-    /// Those that all tensor ranks hold.
+    /// Parameters among them that all tensor ranks hold.
     pub replicated: u64,
 }
 

@@ -28,7 +28,7 @@ impl ShardedTransformer {
                     block: embedding,
                     layer: None,
                     owned: rank.embedding,
-                    trained: if self.trains_weights() { rank.embedding } else { 0 },
+                    trained: rank.trained().total(),
                     read: rank.embedding,
                     experts: 0,
                 });
@@ -39,7 +39,7 @@ impl ShardedTransformer {
             for (in_chunk, layer) in (0..).zip(layers_at(position)) {
                 let kind = self.model().layer_kind(layer);
                 let rank = self.parameters(Layers::from_iter([kind]), false, false);
-                let (count, trained, experts) = (rank.total(), rank.trained(), rank.experts);
+                let (count, trained, experts) = (rank.total(), rank.trained().total(), rank.experts);
                 let kind = (kind, self.model().has_window(layer));
                 let block = known.iter().find(|(known, _)| *known == kind).map(|&(_, block)| block);
                 let block = block.unwrap_or_else(|| {

@@ -187,12 +187,6 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// So many that are not experts, and experts.
-    fn both(data: &DataParallel, [others, experts]: [u64; 2]) -> [Self; 2] {
-        let held = |group, parameters| Self { group, ranks: data.holding(group), parameters };
-        [held(data.sharers(), others), held(Group::ExpertData, experts)]
-    }
-
     /// Whether there is anything to exchange.
     pub(crate) const fn is_exchanged(&self) -> bool {
         self.ranks > 1 && self.parameters > 0
@@ -200,35 +194,25 @@ impl Held {
 }
 
 impl ShardedTransformer {
-    /// Who holds the parameters of a rank that are trained: all but experts, and experts that ranks
-    /// of `data` share.
+    /// Holders of the parameters of a rank: all but experts, and experts that ranks of `data` share.
     pub(crate) fn held(&self, parameters: &RankParameters, data: &DataParallel) -> [Held; 2] {
-        let experts = parameters.trained_experts();
-        Held::both(data, [parameters.trained() - experts, experts])
+        let experts = parameters.experts;
+        let held = |group, parameters| Held { group, ranks: data.holding(group), parameters };
+        [held(data.sharers(), parameters.total() - experts), held(Group::ExpertData, experts)]
     }
 
     /// Bytes of the parameters of a rank, their gradients and states, of which ranks of `data` hold
     /// or share the same. Frozen ones have neither gradients nor states.
     pub fn state_bytes(&self, parameters: &RankParameters, data: &DataParallel) -> StateBytes {
-        let experts = parameters.experts - parameters.trained_experts();
-        let others = parameters.total() - parameters.trained() - experts;
-        let trained = self.trained_bytes(parameters, data);
-        let frozen = self.bytes_of(Held::both(data, [others, experts]), data).parameters;
-        StateBytes { parameters: trained.parameters + frozen, ..trained }
-    }
-
-    /// The same of those that are trained.
-    pub(crate) fn trained_bytes(&self, parameters: &RankParameters, data: &DataParallel) -> StateBytes {
-        self.bytes_of(self.held(parameters, data), data)
-    }
-
-    fn bytes_of(&self, held: [Held; 2], data: &DataParallel) -> StateBytes {
         let states = self.execution().states;
-        let bytes = held.map(|held| states.bytes(held.parameters, data.sharding, held.ranks));
+        let bytes = |parameters: &RankParameters| {
+            self.held(parameters, data).map(|held| states.bytes(held.parameters, data.sharding, held.ranks))
+        };
+        let trained = bytes(&parameters.trained());
         StateBytes {
-            parameters: bytes.iter().map(|bytes| bytes.parameters).sum(),
-            gradients: bytes.iter().map(|bytes| bytes.gradients).sum(),
-            optimizer: bytes.iter().map(|bytes| bytes.optimizer).sum(),
+            parameters: bytes(parameters).iter().map(|bytes| bytes.parameters).sum(),
+            gradients: trained.iter().map(|bytes| bytes.gradients).sum(),
+            optimizer: trained.iter().map(|bytes| bytes.optimizer).sum(),
         }
     }
 }

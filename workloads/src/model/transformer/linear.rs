@@ -329,15 +329,15 @@ pub(super) fn forward(layers: &[Linear], draft: &mut Draft, on: &ShardedTransfor
         let writes = [(layer.products(on)[0], layer.output_bytes(on))];
         layer.multiply(draft, on, layer.names.product, (Layout::Forward, None), &reads, &writes);
     }
-    let [mut product, scattered] = first.products(on);
-    if on.tensor() > 1 && first.side == Side::Rows {
-        let (tensors, bytes) = ((product, scattered), first.output_bytes(on));
-        product = reduce(draft, on, first.names.reduce_output, Issue::Waiting, tensors, bytes);
-    }
-    for (n, layer) in layers.iter().enumerate() {
-        let Some(adapter) = Adapter::of(layer, on) else { continue };
-        let product = if n == 0 { product } else { layer.products(on)[0] };
-        adapter.forward(draft, on, input, [product, layer.result(on)]);
+    for layer in layers {
+        let [mut product, scattered] = layer.products(on);
+        if on.tensor() > 1 && layer.side == Side::Rows {
+            let (tensors, bytes) = ((product, scattered), layer.output_bytes(on));
+            product = reduce(draft, on, layer.names.reduce_output, Issue::Waiting, tensors, bytes);
+        }
+        if let Some(adapter) = Adapter::of(layer, on) {
+            adapter.forward(draft, on, input, [product, layer.result(on)]);
+        }
     }
     first.result(on)
 }

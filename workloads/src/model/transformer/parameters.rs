@@ -29,32 +29,14 @@ pub struct RankParameters {
 impl RankParameters {
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.model() + self.adapters.map_or(0, |adapters| adapters.all)
+        let model = self.layers + self.embedding + self.final_norm + self.head;
+        model + self.adapters.map_or(0, |adapters| adapters.all)
     }
 
-    /// Those that have gradients and states of the optimizer.
-    pub fn trained(&self) -> u64 {
-        self.adapters.map_or(self.model(), |adapters| adapters.all)
-    }
-
-    /// Those of [`Self::experts`] that have.
-    pub(crate) fn trained_experts(&self) -> u64 {
-        if self.adapters.is_some() { 0 } else { self.experts }
-    }
-
-    /// Those of [`Self::replicated`] that have.
-    pub(crate) fn trained_replicated(&self) -> u64 {
-        self.adapters.map_or(self.replicated, |adapters| adapters.replicated)
-    }
-
-    /// Those of [`Self::shared`] that have.
-    pub(crate) fn trained_shared(&self) -> u64 {
-        if self.adapters.is_some() { 0 } else { self.shared }
-    }
-
-    /// Those of the model.
-    const fn model(&self) -> u64 {
-        self.layers + self.embedding + self.final_norm + self.head
+    /// Parameters that have gradients and states of the optimizer: all, or adapters of layers.
+    pub fn trained(&self) -> Self {
+        let Some(AdapterParameters { all, replicated }) = self.adapters else { return *self };
+        Self { layers: all, replicated, ..Self::default() }
     }
 }
 

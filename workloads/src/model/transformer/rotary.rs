@@ -5,12 +5,8 @@
 //! | complex numbers in fp32 | cast, product, cast back | the same |
 //! | halves | 2 products, negation, joint, sum | 2 products, negation, 2 paddings, 2 sums |
 //!
-//! The authors of Llama and torchtitan write complex numbers, Hugging Face Transformers halves
-//! (`apply_rotary_pos_emb`).
-//! No compiler fuses complex numbers into other kernels; halves are one kernel as compiled.
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+//! The authors of Llama and torchtitan write complex numbers, which no compiler fuses into other
+//! kernels, Hugging Face Transformers halves (`apply_rotary_pos_emb`), which are one as compiled.
 
 use super::Positions;
 use super::draft::{Draft, Name};
@@ -19,8 +15,7 @@ use super::names::names;
 use crate::graph::operator::{Dtype, StreamClass};
 
 /// Kernels that rotate queries and keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotary {
     /// One, in place.
     Kernel,

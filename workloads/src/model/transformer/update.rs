@@ -32,6 +32,7 @@ impl ShardedTransformer {
             return OperatorList::default();
         }
         let sharding = data.sharding;
+        let parameters = &parameters.trained();
         let held = self.state_bytes(parameters, data).gradients;
         self.sum_gradients(&mut draft, parameters, held, data);
         if step == Step::Gradients {
@@ -79,7 +80,7 @@ impl ShardedTransformer {
             Sharding::None => held.parameters,
             _ => held.parameters.div_ceil(u64::from(held.ranks)),
         };
-        self.held(parameters, data).iter().map(share).sum()
+        self.held(&parameters.trained(), data).iter().map(share).sum()
     }
 
     /// Weights in 8 bits for the micro-batches to come: cast with their transposes, or for ranks
@@ -109,8 +110,8 @@ impl ShardedTransformer {
             draft.collective(name, (kind, group, count * each), Issue::Waiting, &[GRADIENTS], &[]);
         };
         // Under sequence parallelism each rank has seen only its part of the tokens.
-        let count = parameters.trained_replicated();
-        if self.sequence_parallel() && count > 0 {
+        if self.sequence_parallel() && parameters.replicated > 0 {
+            let count = parameters.replicated;
             sum(draft, "reduce replicated gradients", CollectiveKind::AllReduce, Group::Tensor, count);
         }
         // By the number of data ranks, even where that is one and an update follows.
@@ -129,8 +130,8 @@ impl ShardedTransformer {
                 }
             }
         }
-        let count = parameters.trained_shared();
-        if count > 0 {
+        if parameters.shared > 0 {
+            let count = parameters.shared;
             sum(draft, "reduce embedding gradients", CollectiveKind::AllReduce, Group::Embedding, count);
         }
     }

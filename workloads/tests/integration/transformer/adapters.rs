@@ -30,7 +30,7 @@ fn adapted(model: &Transformer, execution: Execution, rank: u64, layers: &[Adapt
 
 /// Parameters of a rank that are trained, of the whole model.
 fn trained(model: &ShardedTransformer) -> u64 {
-    model.parameters(model.model().layers, true, true).trained()
+    model.parameters(model.model().layers, true, true).trained().total()
 }
 
 fn flops<'a>(operators: impl IntoIterator<Item = &'a Operator>) -> f64 {
@@ -154,7 +154,7 @@ fn tensor_ranks_share_adapters() {
     let of_rank = |split| of(split).parameters(model.layers, true, true);
     let adapters = of_rank(ranks(4, true)).adapters.expect("adapters");
     let sliced = adapters.all - adapters.replicated;
-    assert_eq!(4 * sliced + adapters.replicated, of_rank(Split::NONE).trained());
+    assert_eq!(4 * sliced + adapters.replicated, of_rank(Split::NONE).trained().total());
 }
 
 /// 2 bytes of a frozen parameter, and all states of those that are trained.
@@ -163,7 +163,7 @@ fn only_adapters_have_gradients_and_states() {
     let model = preset("llama-2-7b");
     let sharded = adapted(&model, flash(1, 512, Split::NONE), 16, &ALL);
     let rank = sharded.parameters(model.layers, true, true);
-    let trained = rank.trained();
+    let trained = rank.trained().total();
     assert_eq!(rank.total(), model.parameters() + trained);
     let (ranks, states) = (8, States::FullGradients);
     for sharding in [Sharding::None, Sharding::Optimizer, Sharding::Gradients, Sharding::Parameters] {
