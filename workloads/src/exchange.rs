@@ -40,6 +40,9 @@ impl Exchange {
 pub enum LaunchedBy {
     /// The device, when it comes to the reader `prefetch` before.
     Device,
+    /// The device, with all gathers of a chunk that happen once a step, when other stages of the
+    /// pipeline do; of a stage with one chunk, as by `Device`.
+    Pipeline,
     /// The host, before it issues the reader so many gathers `ahead`; if it `waits`, not before the device has come to the
     /// reader `prefetch` before that one.
     Host {
@@ -68,5 +71,8 @@ pub enum Tie {
         writer: OpId,
         /// Operators after the writer wait until it is done.
         waits: bool,
+        /// Once a step: it is launched with all sums of its chunk, when other stages of the
+        /// pipeline launch theirs.
+        aligned: bool,
     },
 }

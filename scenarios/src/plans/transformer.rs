@@ -92,8 +92,12 @@ pub(crate) fn data_parallel(scenario: &Scenario) -> DataParallel {
 /// What the copies of a model exchange beside passes.
 pub(crate) fn overlap(scenario: &Scenario) -> Overlap {
     let parallelism = &scenario.parallelism;
-    let bucket = parallelism.overlap_gradient_reduce.as_ref().and_then(|overlap| overlap.bucket);
-    Overlap { bucket: bucket.map(Bytes::bytes), gather: parallelism.overlap_parameter_gather }
+    let reduce = parallelism.overlap_gradient_reduce.as_ref();
+    Overlap {
+        bucket: reduce.and_then(|reduce| reduce.bucket).map(Bytes::bytes),
+        align: reduce.is_some_and(|reduce| reduce.align),
+        gather: parallelism.overlap_parameter_gather,
+    }
 }
 
 /// Layers of each chunk, where not all have as many. Those that the check has not balanced yet differ

@@ -69,12 +69,23 @@ pub struct Parallelism {
 }
 
 /// Sums of gradients beside the backward pass: a bucket leaves when the last of its gradients is there.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OverlapGradientReduce {
     /// Gradients that are summed together. When absent: those of a block of the model where gradients are shared;
     /// otherwise 40 million, or a million for each copy if that is more, as in Megatron-LM. PyTorch's DDP takes `25 MiB`.
     pub bucket: Option<Bytes>,
+    /// Stages of a pipeline launch sums that happen once a step at the same time, those of a chunk
+    /// together: after its last backward pass and as many more as stages come before
+    /// (Megatron-LM's `align_grad_reduce`). The first stage, if it has one chunk, sums buckets as
+    /// they are filled, as all do otherwise.
+    pub align: bool,
+}
+
+impl Default for OverlapGradientReduce {
+    fn default() -> Self {
+        Self { bucket: None, align: true }
+    }
 }
 
 /// Permission to leave GPUs of the machine idle.

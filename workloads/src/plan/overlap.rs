@@ -26,7 +26,7 @@ pub fn check_overlap(
     launch: Launch,
     wrong: &mut impl FnMut(Diagnostic),
 ) {
-    let Overlap { bucket, gather } = data.overlap;
+    let Overlap { bucket, gather, .. } = data.overlap;
     if bucket == Some(0) {
         wrong(Diagnostic::new(BUCKET, format!("`{BUCKET}` is never filled"), "write for example `25 MiB`"));
     }

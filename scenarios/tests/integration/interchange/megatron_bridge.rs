@@ -16,7 +16,7 @@ software: { attention: flash, cross_entropy: compiled }
 ";
 
 /// Alternatives that there are keys for.
-const CHOICES: [&[&str]; 26] = [
+const CHOICES: [&[&str]; 27] = [
     &["parallelism.tensor=2", "parallelism.tensor=4; parallelism.sequence_parallel=true"],
     &[
         "parallelism.pipeline=2",
@@ -37,7 +37,11 @@ const CHOICES: [&[&str]; 26] = [
         "parallelism.sharding=gradients; software.products_add_to=none",
         "parallelism.sharding=parameters; software.products_add_to=none",
     ],
-    &["parallelism.overlap_gradient_reduce={ bucket: 100 MB }"],
+    &[
+        "parallelism.overlap_gradient_reduce={ bucket: 100 MB }",
+        "parallelism.overlap_gradient_reduce={ align: false }",
+    ],
+    &["parallelism.sharding=optimizer; parallelism.overlap_parameter_gather={ align: false }"],
     &["parallelism.tensor=2; parallelism.sequence_parallel=true; parallelism.asynchronous_tensor=true"],
     &["parallelism.placement=copy-after-copy"],
     &["parallelism.send=blocking"],

@@ -29,16 +29,16 @@ const CHOICES: [&[&str]; 13] = [
     &["training.micro_batch=2", "training.global_batch=256"],
     &["training.sequence=16384; model.transformer.max_positions=16384", "training.sequence=2048"],
     &[
-        "parallelism.pipeline=4; parallelism.sharding=optimizer; parallelism.overlap_gradient_reduce={}; \
-         parallelism.overlap_parameter_gather.per_parameter=false",
-        "parallelism.pipeline=2; parallelism.sharding=optimizer; parallelism.overlap_gradient_reduce={}; \
-         parallelism.overlap_parameter_gather.per_parameter=false; \
+        "parallelism.pipeline=4; parallelism.sharding=optimizer; parallelism.overlap_gradient_reduce={ align: false }; \
+         parallelism.overlap_parameter_gather={ per_parameter: false, align: false }",
+        "parallelism.pipeline=2; parallelism.sharding=optimizer; parallelism.overlap_gradient_reduce={ align: false }; \
+         parallelism.overlap_parameter_gather={ per_parameter: false, align: false }; \
          parallelism.schedule={ interleaved: { chunks: 2 } }; parallelism.stage_layers=[8, 9, 8, 7]",
-        "parallelism.pipeline=4; parallelism.sharding=optimizer; parallelism.overlap_gradient_reduce={}; \
-         parallelism.overlap_parameter_gather.per_parameter=false; parallelism.schedule=gpipe; \
+        "parallelism.pipeline=4; parallelism.sharding=optimizer; parallelism.overlap_gradient_reduce={ align: false }; \
+         parallelism.overlap_parameter_gather={ per_parameter: false, align: false }; parallelism.schedule=gpipe; \
          parallelism.stage_layers=[8, 9, 8, 7]",
-        "parallelism.pipeline=2; parallelism.sharding=optimizer; parallelism.overlap_gradient_reduce={}; \
-         parallelism.overlap_parameter_gather.per_parameter=false; \
+        "parallelism.pipeline=2; parallelism.sharding=optimizer; parallelism.overlap_gradient_reduce={ align: false }; \
+         parallelism.overlap_parameter_gather={ per_parameter: false, align: false }; \
          parallelism.schedule={ interleaved: { chunks: 4 } }",
     ],
     &[

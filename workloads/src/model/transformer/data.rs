@@ -36,6 +36,8 @@ pub struct Overlap {
     /// step, or in every one where gradients are shared. None: all at the end of the step, or those of a block of the model
     /// where gradients are shared.
     pub bucket: Option<u64>,
+    /// Stages of a pipeline launch sums that happen once a step at the same time.
+    pub align: bool,
     /// Parameters are gathered block by block: in the first forward pass of the step, or for every pass where parameters
     /// are shared, which need this. None: all at the end of the step.
     pub gather: Option<Gather>,
@@ -59,6 +61,11 @@ pub struct Gather {
     pub per_parameter: bool,
     /// Limit on how early gathers take memory.
     pub limit: GatherLimit,
+    /// Stages of a pipeline with several chunks launch gathers that happen once a step at the same
+    /// time: of two chunks when the step begins, of each later one with the passes of the chunk
+    /// before (Megatron-LM's `align_param_gather`). Otherwise a chunk's are launched in its first
+    /// pass.
+    pub align: bool,
 }
 
 /// Parameters that are gathered together.
@@ -100,6 +107,7 @@ impl Default for Gather {
             reshard_after_forward: true,
             per_parameter: false,
             limit: GatherLimit::Device,
+            align: true,
         }
     }
 }
@@ -113,7 +121,7 @@ impl DataParallel {
             expert: 1,
             sharding,
             sharing: ranks,
-            overlap: Overlap { bucket: None, gather },
+            overlap: Overlap { gather, ..Overlap::default() },
             hosted: None,
         }
     }

@@ -5,7 +5,7 @@
 //! reader frees what the one before has read, at most `prefetch + 1` gathers hold memory at a time: `prefetch: 1` is what
 //! PyTorch's FSDP does with its limit of two all-gathers in flight (`_FreeEventQueue`). Those of a backward pass begin as
 //! early in the pass before it, those of a forward pass not before it does (`_root_pre_forward` lets its streams wait for
-//! computation), and none before the step.
+//! computation), and none before the step. What a stage of a pipeline exchanges once a step it launches [with the others](aligned).
 //!
 //! Where the host launches gathers it takes their memory when it comes to them, before it issues the operators that follow; the
 //! items that do stand on the compute lane until the host has a lane ([`launches`](super::launches)). As memory comes back
@@ -24,6 +24,7 @@ use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::schedule::{Block, Call, Insertions, Item, Lane, LaneKind, Nth, Schedule, SignalId, Why};
 use crate::transfer::Tier;
 
+use super::aligned;
 use super::launches::launched;
 
 /// Adds the lanes of the exchanges, and what launches and awaits them. Gives by the last operator of each the signal that it is done.
@@ -45,16 +46,29 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, exchanges: &[Exchange])
             ends.extend(ops.last().map(|&last| (last, done)));
             let by = LaunchedBy::Device;
             let read = exchange.read;
-            let waits = matches!(exchange.tie, Tie::Reduce { waits: true, .. });
-            let tied = Beside { ops, read, phase, prefetch: 0, by, begun: None, waits, launched, done };
+            let tied = Beside {
+                ops,
+                read,
+                phase,
+                prefetch: 0,
+                by,
+                begun: None,
+                waits: false,
+                aligned: false,
+                launched,
+                done,
+            };
             match exchange.tie {
                 Tie::Gather { reader, prefetch, launched: by } => {
                     let begun = matches!(by, LaunchedBy::Host { waits: true, .. });
                     let begun = begun.then(|| signal("may begin"));
-                    let gather = Beside { prefetch, by, begun, ..tied };
+                    let aligned = by == LaunchedBy::Pipeline;
+                    let gather = Beside { prefetch, by, begun, aligned, ..tied };
                     gathers.by_operator.entry(reader).or_default().push(gather);
                 }
-                Tie::Reduce { writer, .. } => sums.by_operator.entry(writer).or_default().push(tied),
+                Tie::Reduce { writer, waits, aligned } => {
+                    sums.by_operator.entry(writer).or_default().push(Beside { waits, aligned, ..tied });
+                }
             }
         }
         let ahead =
@@ -89,6 +103,8 @@ struct Beside<'a> {
     begun: Option<SignalId>,
     /// The compute lane goes on when it is done.
     waits: bool,
+    /// It is launched when other stages launch theirs.
+    aligned: bool,
     launched: SignalId,
     done: SignalId,
 }
@@ -126,6 +142,13 @@ impl<'a> Tied<'a> {
     }
 }
 
+/// Calls of a compute lane that have exchanges which stages launch together, for any micro-batch.
+fn aligned_passes(compute: &Lane, of_block: &[Vec<(usize, Beside<'_>)>]) -> Vec<usize> {
+    let has =
+        |&call: &usize| of_block[compute.calls[call].block as usize].iter().any(|(_, beside)| beside.aligned);
+    (0..compute.calls.len()).filter(has).collect()
+}
+
 impl Beside<'_> {
     /// Whether it happens once a step.
     fn once(&self) -> bool {
@@ -160,6 +183,7 @@ fn gather(
     let place = Tier::hbm(compute.stage);
     let mut calls = Calls::new(graph, Lane::new(compute.stage, LaneKind::Gather));
     calls.numbered = ahead.is_some();
+    let aligned = aligned::gathers(compute, &aligned_passes(compute, &of_block));
     // Call and item of every reader so far.
     let mut readers: Vec<(usize, usize)> = Vec::new();
     for (n, call) in compute.calls.iter().enumerate() {
@@ -171,14 +195,15 @@ fn gather(
                 edits[call].entry(at).or_default().extend(items);
             };
             let own = readers.len() - 1;
-            match beside.by {
-                LaunchedBy::Device => {
+            match (beside.by, aligned.get(&n)) {
+                (LaunchedBy::Pipeline, Some(&place)) => edit(place, vec![beside.give(beside.launched)]),
+                (LaunchedBy::Device | LaunchedBy::Pipeline, _) => {
                     let begun = own.saturating_sub(beside.prefetch as usize);
                     let backward = !matches!(beside.phase, Phase::Forward | Phase::Update);
                     let reader = readers[if backward { begun } else { begun.max(first) }];
                     edit(reader, vec![beside.give(beside.launched)]);
                 }
-                LaunchedBy::Host { ahead, .. } => {
+                (LaunchedBy::Host { ahead, .. }, _) => {
                     let issued = own.saturating_sub(ahead as usize).max(first);
                     let begun = readers[issued.saturating_sub(beside.prefetch as usize)];
                     edit(begun, beside.begun.map(Item::Signal).into_iter().collect());
@@ -199,7 +224,7 @@ fn gather(
                 items.push(Item::Await { signal: there, nth: Nth::Number(after), why: Why::Transfer });
             }
             items.push(Item::wait(beside.launched, Why::Bubble));
-            if beside.by == LaunchedBy::Device {
+            if !matches!(beside.by, LaunchedBy::Host { .. }) {
                 items.extend(filled(graph, beside).map(|storage| Item::Allocate(storage, place)));
             }
             let mut executed = beside.executed(graph, first);
@@ -272,6 +297,7 @@ fn reduce(
     let of_block: Vec<_> = compute.blocks.iter().map(|block| sums.of(block)).collect();
     let place = Tier::hbm(compute.stage);
     let mut calls = Calls::new(graph, Lane::new(compute.stage, LaneKind::Reduce));
+    let aligned = aligned::sums(compute, &aligned_passes(compute, &of_block), last);
     // Of the last micro-batch, those that nothing else waits for.
     let mut awaited = Vec::new();
     for (n, call) in compute.calls.iter().enumerate() {
@@ -281,7 +307,9 @@ fn reduce(
         for &(writer, beside) in of_block[call.block as usize].iter().filter(happens) {
             // After what the writer's end frees and sends.
             let next = items[writer + 1..].iter().position(|item| matches!(item, Item::Execute(_)));
-            let edit = edits[n].entry(next.map_or(items.len(), |next| writer + 1 + next)).or_default();
+            let own = (n, next.map_or(items.len(), |next| writer + 1 + next));
+            let (call, at) = *aligned.get(&n).filter(|_| beside.aligned).unwrap_or(&own);
+            let edit = edits[call].entry(at).or_default();
             if beside.once() {
                 awaited.push(Item::wait(beside.done, Why::Communication));
             } else if let Some(before) = before.replace(beside) {
@@ -307,7 +335,7 @@ fn reduce(
     }
     // The last call of a compute lane is the end of the step.
     if !awaited.is_empty() {
-        edits.last_mut()?.insert(0, awaited);
+        edits.last_mut()?.entry(0).or_default().extend(awaited);
     }
     calls.lane()
 }

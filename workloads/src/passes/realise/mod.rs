@@ -1,6 +1,7 @@
 //! Passes that turn an order and the decisions of techniques into a schedule: [`visits`] lays out the plain step, the
 //! others each realise one kind of decision. None of them decides anything.
 
+mod aligned;
 pub mod collectives;
 pub mod exchanges;
 pub mod feed;

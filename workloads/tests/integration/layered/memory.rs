@@ -21,7 +21,7 @@ pub(super) fn plan(list: &LayerList, on: &LayeredExecution, data: u32, bucket: O
         stages: 1,
         data,
         sharding: Sharding::None,
-        overlap: Overlap { bucket, gather: None },
+        overlap: Overlap { bucket, ..Overlap::default() },
         feed: None,
         deployment: Deployment::new(1),
     }

@@ -8,9 +8,9 @@ use super::*;
 
 /// A GPT on eight ranks, whose words are few.
 fn by(unit: GatherUnit, prefetch: u64, micro_batches: u32) -> TransformerPlan {
-    let Overlap { bucket, gather } = fsdp(prefetch, prefetch, true);
-    let gather = gather.map(|gather| Gather { unit, ..gather });
-    let mut plan = eight(Sharding::Parameters, Overlap { bucket, gather }, micro_batches);
+    let overlap = fsdp(prefetch, prefetch, true);
+    let gather = overlap.gather.map(|gather| Gather { unit, ..gather });
+    let mut plan = eight(Sharding::Parameters, Overlap { gather, ..overlap }, micro_batches);
     plan.model.vocabulary = 1_024;
     plan
 }

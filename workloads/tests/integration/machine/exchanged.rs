@@ -21,8 +21,9 @@ const MIB: u64 = 1 << 20;
 /// Every way to exchange that differs.
 pub(super) fn overlaps() -> Vec<(Sharding, Overlap)> {
     let gather = Some(Gather::default());
-    let (at_end, buckets) = (Overlap::default(), Overlap { bucket: Some(100 * MIB), gather: None });
-    let gathered = |bucket, gather| Overlap { bucket, gather };
+    let (at_end, buckets) =
+        (Overlap::default(), Overlap { bucket: Some(100 * MIB), align: true, gather: None });
+    let gathered = |bucket, gather| Overlap { bucket, align: true, gather };
     vec![
         (Sharding::None, buckets),
         (Sharding::Optimizer, at_end),
@@ -61,7 +62,7 @@ pub(super) fn eight(sharding: Sharding, overlap: Overlap, micro_batches: u32) ->
 pub(super) fn fsdp(forward_prefetch: u64, backward_prefetch: u64, reshard_after_forward: bool) -> Overlap {
     let [forward_prefetch, backward_prefetch] = [forward_prefetch, backward_prefetch].map(Count::literal);
     let gather = Gather { forward_prefetch, backward_prefetch, reshard_after_forward, ..Gather::default() };
-    Overlap { bucket: None, gather: Some(gather) }
+    Overlap { gather: Some(gather), align: true, ..Overlap::default() }
 }
 
 /// Parameters of the model, and those that are not in layers.
@@ -135,7 +136,7 @@ fn states_are_those_of_the_zero_paper() {
         [(Sharding::None, 16), (Sharding::Optimizer, 4), (Sharding::Gradients, 2), (Sharding::Parameters, 0)]
     {
         let gather = (sharding == Sharding::Parameters).then(Gather::default);
-        let plan = eight(sharding, Overlap { bucket: None, gather }, 1);
+        let plan = eight(sharding, Overlap { align: true, gather, ..Overlap::default() }, 1);
         let (all, _) = parameters(&plan);
         let ran = World::dgx_a100(1).roomy().completed(&plan);
         let ours = ran.at_peak(0, &[kind::PARAMETERS, kind::GRADIENTS, kind::OPTIMIZER]) as f64;
@@ -216,7 +217,7 @@ fn parameters_that_stay_are_gathered_once() {
 fn a_bucket_of_all_gradients_hides_nothing() {
     let world = World::dgx_a100(1).roomy();
     let at_end = world.completed(&eight(Sharding::None, Overlap::default(), 2));
-    let bucket = Overlap { bucket: Some(u64::MAX), gather: None };
+    let bucket = Overlap { bucket: Some(u64::MAX), align: true, gather: None };
     let beside = world.completed(&eight(Sharding::None, bucket, 2));
     assert_eq!(beside.run.time, at_end.run.time);
 }
@@ -245,7 +246,7 @@ fn sums_longer_than_the_backward_pass_are_exposed_exactly() {
 /// compute beside it.
 #[test]
 fn sums_shorter_than_the_backward_pass_are_hidden_but_for_the_last() {
-    let mut plan = eight(Sharding::None, Overlap { bucket: Some(100 * MIB), gather: None }, 1);
+    let mut plan = eight(Sharding::None, Overlap { bucket: Some(100 * MIB), align: true, gather: None }, 1);
     plan.execution.micro_batch = 4;
     let recorded = Recorded::of(&World::dgx_a100(1).roomy(), &plan);
     let last = recorded.spans(LaneKind::Reduce).last().unwrap();
@@ -268,13 +269,55 @@ fn gathers_ahead_hide_what_gathers_in_time_expose() {
     assert!(ahead.as_secs() < 0.3 * in_time.as_secs(), "{} s, {} s", ahead.as_secs(), in_time.as_secs());
 }
 
+/// Stages with several chunks gather those of the next while one computes; without that each chunk
+/// waits for its own. Those of the first two chunks follow each other from the beginning of the step.
+#[test]
+fn chunks_are_gathered_ahead_where_stages_align() {
+    let world = World::dgx_a100(4).roomy();
+    let ran = |align| {
+        let mut plan = plan(gpt(16), [1, 4, 8], 8);
+        (plan.sharding, plan.execution.states) = (Sharding::Optimizer, States::HalfGradients);
+        plan.overlap = Overlap { gather: Some(Gather { align, ..Gather::default() }), ..Overlap::default() };
+        plan.deployment.placement = Placement::Sequential;
+        schedule(&mut plan, interleaved(4));
+        Recorded::of(&world, &plan)
+    };
+    let [aligned, apart] = [true, false].map(ran);
+    assert!(aligned.ran.run.time < apart.ran.run.time);
+    let gathers = |recorded: &Recorded| {
+        recorded.spans(LaneKind::Gather).map(|span| (span.start, span.end)).collect::<Vec<_>>()
+    };
+    let [aligned, apart] = [&aligned, &apart].map(gathers);
+    assert_eq!(aligned.len(), apart.len());
+    // Embedding and layer, then the layer of the second chunk.
+    assert!(aligned[..3].windows(2).all(|pair| pair[0].1 == pair[1].0), "one after the other");
+    assert!(apart[1].1 < apart[2].0, "the second chunk waits for its first pass");
+}
+
+/// One chunk of a stage is gathered as it is needed, and one stage sums as buckets are filled: nothing
+/// is there to align.
+#[test]
+fn aligning_changes_nothing_where_there_is_nothing_to_align() {
+    let world = World::dgx_a100(4).roomy();
+    let time = |stages, [reduce, gather]: [bool; 2]| {
+        let mut plan = plan(gpt(16), [1, stages, 32 / stages], 8);
+        (plan.sharding, plan.execution.states) = (Sharding::Optimizer, States::HalfGradients);
+        let gather = Some(Gather { align: gather, ..Gather::default() });
+        plan.overlap = Overlap { bucket: Some(100 * MIB), align: reduce, gather };
+        world.completed(&plan).run.time
+    };
+    assert_eq!(time(1, [false, false]), time(1, [true, true]));
+    assert_eq!(time(4, [true, false]), time(4, [true, true]));
+    assert_ne!(time(4, [false, true]), time(4, [true, true]), "later stages sum at the end");
+}
+
 /// Parameters of FSDP2 are copied out of what was gathered: read and written in half precision, those of layers twice.
 #[test]
 fn parameters_that_are_shared_one_by_one_are_copied() {
     let world = World::dgx_a100(1).roomy().forgetful();
     let moved = |per_parameter| {
         let gather = Some(Gather { per_parameter, ..Gather::default() });
-        let plan = eight(Sharding::Parameters, Overlap { bucket: None, gather }, 3);
+        let plan = eight(Sharding::Parameters, Overlap { align: true, gather, ..Overlap::default() }, 3);
         let ran = world.completed(&plan);
         let hbm = ran.lowered.platform.fluids.iter().position(|fluid| fluid.name == "node[0].gpu[0].hbm");
         (ran.run.fluids[hbm.expect("memory of the first GPU")].served, parameters(&plan))
@@ -320,10 +363,10 @@ fn hosts_issue_what_ranks_exchange() {
     world.host.launch.us = 20_000.0;
     let limited = |limit| {
         let gather = Some(Gather { limit, ..Gather::default() });
-        Overlap { bucket: None, gather }
+        Overlap { align: true, gather, ..Overlap::default() }
     };
     for (sharding, overlap) in [
-        (Sharding::None, Overlap { bucket: Some(100 * MIB), gather: None }),
+        (Sharding::None, Overlap { bucket: Some(100 * MIB), align: true, gather: None }),
         (Sharding::Parameters, limited(GatherLimit::Device)),
         (Sharding::Parameters, limited(GatherLimit::Host)),
     ] {

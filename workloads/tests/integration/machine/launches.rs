@@ -85,7 +85,7 @@ fn a_visit_ends_as_if_each_operator_waited_for_its_own_launch() {
 /// runs beside it, and whoever is late.
 #[test]
 fn a_visit_waits_once_only_where_nobody_can_tell() {
-    let bucketed = Overlap { bucket: Some(4 << 20), gather: None };
+    let bucketed = Overlap { bucket: Some(4 << 20), align: true, gather: None };
     let gathered = Overlap { gather: Some(Gather::default()), ..bucketed };
     // Copies, the order of micro-batches, what data-parallel ranks share and when, activations that
     // leave.

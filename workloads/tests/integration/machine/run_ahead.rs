@@ -10,7 +10,8 @@ use crate::plans::interleaved;
 
 fn limited(limit: GatherLimit, micro_batches: u32) -> TransformerPlan {
     let gather = Some(Gather { limit, ..Gather::default() });
-    let mut plan = eight(Sharding::Parameters, Overlap { bucket: None, gather }, micro_batches);
+    let mut plan =
+        eight(Sharding::Parameters, Overlap { align: true, gather, ..Overlap::default() }, micro_batches);
     plan.deployment.launch = Launch::Eager;
     plan
 }

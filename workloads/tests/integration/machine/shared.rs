@@ -48,7 +48,7 @@ fn gathered_parameters_are_whole_and_copied() {
         for per_parameter in [false, true] {
             let gather =
                 Gather { backward_prefetch: Count::literal(backward), per_parameter, ..Gather::default() };
-            let overlap = Overlap { bucket: None, gather: Some(gather) };
+            let overlap = Overlap { gather: Some(gather), align: true, ..Overlap::default() };
             let plan = eight(Sharding::Parameters, overlap, 2);
             let (all, root) = parameters(&plan);
             let layer = (all - root) / 4;
@@ -73,7 +73,7 @@ fn weights_in_8_bits_are_as_small_where_they_are_gathered() {
     for (per_parameter, times) in [(false, 1), (true, 2)] {
         let gathered = |gathers| {
             let gather = Gather { per_parameter, ..Gather::default() };
-            let overlap = Overlap { bucket: None, gather: Some(gather) };
+            let overlap = Overlap { gather: Some(gather), align: true, ..Overlap::default() };
             let mut plan = eight(Sharding::Parameters, overlap, 2);
             plan.execution.dtype = Dtype::Bf16;
             plan.execution.fp8 = Some(Fp8 { scaling: Scaling::Tensorwise, gathers });
