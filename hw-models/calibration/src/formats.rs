@@ -364,11 +364,11 @@ fn xla_gemm(row: &Row<'_>) -> Result<Kernels, TableError> {
     Ok(vec![(KernelShape::Gemm(gemm), "time_us_derived")])
 }
 
-/// The types a row of DeepBench runs in, where no other table has more of them: V100 all, T4 tensor cores.
+/// The type a row of DeepBench runs in, where the catalogue has one.
 fn deepbench_type(row: &Row<'_>) -> Option<Dtype> {
-    match (row.text("gpu"), row.text("precision")) {
-        ("V100" | "T4", "FP16_in_tensorcore_FP32_acc") => Some(Dtype::Fp16),
-        ("V100", "FP32") => Some(Dtype::Fp32),
+    match row.text("precision") {
+        "FP16_in_tensorcore_FP32_acc" => Some(Dtype::Fp16),
+        "FP32" => Some(Dtype::Fp32),
         _ => None,
     }
 }
@@ -399,11 +399,7 @@ fn algorithm(name: &str) -> Option<ConvolutionAlgorithm> {
 
 fn deepbench_convolution(row: &Row<'_>) -> Result<Kernels, TableError> {
     use ConvolutionPass::{Forward, InputGradient, WeightGradient};
-    let dtype = match (row.text("gpu"), row.text("precision")) {
-        ("P100", "FP32") => Some(Dtype::Fp32),
-        _ => deepbench_type(row),
-    };
-    let Some(dtype) = dtype else { return Ok(Vec::new()) };
+    let Some(dtype) = deepbench_type(row) else { return Ok(Vec::new()) };
     let passes = [
         (Forward, "forward_ms"),
         (InputGradient, "backward_inputs_ms"),
@@ -457,7 +453,9 @@ fn vector(row: &Row<'_>) -> Result<Kernels, TableError> {
         return Ok(Vec::new());
     }
     let inputs = if row.text("op") == "add" { 2 } else { 1 };
-    let pass = Stream::pass(class, (tensor.saturating_mul(inputs), tensor));
+    // A mask of bytes beside numbers of four.
+    let mask = if row.text("op") == "dropout" { tensor / 4 } else { 0 };
+    let pass = Stream::pass(class, (tensor.saturating_mul(inputs), tensor.saturating_add(mask)));
     let stream = Stream { rows: by_rows.then_some(rows), ..pass };
     Ok(vec![(KernelShape::Stream(stream), "latency_ms")])
 }

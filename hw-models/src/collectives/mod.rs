@@ -44,7 +44,7 @@ pub const COLLECTIVES: &str = include_str!("../../catalogue/collectives.yaml");
 pub struct Collective {
     /// What is done.
     pub kind: CollectiveKind,
-    /// Bytes of the whole tensor: input of all-reduce, reduce-scatter and broadcast, output of all-gather, and what each
+    /// Bytes of the whole tensor: input of all-reduce, reduce-scatter, broadcast and reduce, output of all-gather, and what each
     /// rank holds before an all-to-all.
     pub bytes: u64,
 }
@@ -63,12 +63,20 @@ pub enum CollectiveKind {
     AllToAll,
     /// Everyone ends with what one had.
     Broadcast,
+    /// One ends with the sum.
+    Reduce,
 }
 
 impl CollectiveKind {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::AllReduce, Self::AllGather, Self::ReduceScatter, Self::AllToAll, Self::Broadcast];
+    pub const ALL: [Self; 6] = [
+        Self::AllReduce,
+        Self::AllGather,
+        Self::ReduceScatter,
+        Self::AllToAll,
+        Self::Broadcast,
+        Self::Reduce,
+    ];
 
     /// Steps of a ring of so many members, which an all-reduce goes round twice.
     pub fn steps(self, ranks: u32) -> f64 {
@@ -79,7 +87,7 @@ impl CollectiveKind {
     /// Bytes each member of a ring sends, per byte of the tensor.
     pub fn passes(self, ranks: u32) -> f64 {
         match self {
-            Self::Broadcast => 1.0,
+            Self::Broadcast | Self::Reduce => 1.0,
             _ => self.steps(ranks.max(1)) / f64::from(ranks.max(1)),
         }
     }

@@ -350,7 +350,9 @@ impl GenerationLimits {
 impl HbmTraffic {
     pub(super) const fn of(&self, kind: CollectiveKind) -> f64 {
         match kind {
-            CollectiveKind::AllReduce | CollectiveKind::ReduceScatter => self.summing,
+            CollectiveKind::AllReduce | CollectiveKind::ReduceScatter | CollectiveKind::Reduce => {
+                self.summing
+            }
             CollectiveKind::AllGather | CollectiveKind::Broadcast | CollectiveKind::AllToAll => self.copying,
         }
     }

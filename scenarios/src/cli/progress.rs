@@ -78,17 +78,23 @@ fn drawn(quiet: bool, first: &str, things: &str, expected: &Expected) -> Progres
     let expected = Arc::clone(expected);
     let time = move |bar: &ProgressState, out: &mut dyn fmt::Write| {
         // A line without its time is better than none.
-        let _ = write!(out, "{}", time(bar.pos(), [bar.elapsed(), bar.eta()], expected.get()));
+        let done = [bar.pos(), bar.len().unwrap_or(0)];
+        let _ = write!(out, "{}", time(done, bar.elapsed(), expected.get()));
     };
     let style = style.expect("the template names only fields that every bar has").with_key("time", time);
     ProgressBar::with_draw_target(None, target).with_style(style)
 }
 
-/// Time that is left, or of the first thing what has passed.
-fn time(done: u64, [passed, left]: [Duration; 2], expected: Option<&Duration>) -> String {
+/// Time that is left of `all` things, if each takes what the mean of those that are `done` took; or
+/// of the first thing what has passed.
+fn time([done, all]: [u64; 2], passed: Duration, expected: Option<&Duration>) -> String {
     match (done, expected) {
-        // Without two things done nobody knows what is left.
-        (1.., _) if left > Duration::ZERO => format!("{} left", HumanDuration(left)),
+        // Not the estimate of the bar, which follows the last ones: it doubles every few seconds
+        // while one takes long.
+        (1.., _) if done < all => {
+            let left = passed.mul_f64((all - done) as f64 / done as f64);
+            format!("{} left", HumanDuration(left))
+        }
         (0, Some(&all)) => format!("{} of about {}", HumanDuration(passed), HumanDuration(all)),
         _ => format!("{} so far", HumanDuration(passed)),
     }
@@ -132,8 +138,8 @@ impl Lines {
         let writer = thread::spawn(move || {
             while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(BETWEEN_LINES) {
                 let Some(all) = bar.length() else { continue };
-                let (done, times) = (bar.position(), [bar.elapsed(), bar.eta()]);
-                let time = time(done, times, expected.get());
+                let done = bar.position();
+                let time = time([done, all], bar.elapsed(), expected.get());
                 // Where standard error is closed there is nobody to tell.
                 let _ = writeln!(io::stderr(), "{done} of {all} {things}, {time}");
             }
@@ -147,5 +153,21 @@ impl Drop for Lines {
         self.end.take();
         // A writer that panicked has no more to say.
         let _ = self.writer.take().map(JoinHandle::join);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is left grows as a long thing goes on, by its share of the mean, and no faster.
+    #[test]
+    fn what_is_left_follows_the_mean() {
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+        assert_eq!(time([5, 6], minutes(10), None), "2 minutes left");
+        assert_eq!(time([5, 6], minutes(20), None), "4 minutes left");
+        assert_eq!(time([1, 4], minutes(1), None), "3 minutes left");
+        assert_eq!(time([0, 4], minutes(1), Some(&minutes(9))), "60 seconds of about 9 minutes");
+        assert_eq!(time([4, 4], minutes(2), None), "2 minutes so far");
     }
 }

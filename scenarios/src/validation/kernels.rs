@@ -32,6 +32,12 @@ pub(super) fn judged(tables: &[String]) -> Vec<Judged> {
     parts.par_iter().flat_map_iter(|((device, class), rows)| of_device(device, *class, rows)).collect()
 }
 
+/// Every row of embedded tables that nothing was fitted to.
+pub(super) fn held_out(tables: &[String]) -> Vec<Judged> {
+    let tables: Vec<Table> = tables.iter().map(|name| embedded::table(name)).collect();
+    simulated(&tables).unwrap_or_else(|errors| panic!("{errors:?}"))
+}
+
 /// Every row of tables that nothing was fitted to, as a simulation takes its kernel.
 ///
 /// # Errors

@@ -141,6 +141,7 @@ fn sources(name: &str, set: &Set) -> Vec<String> {
 fn judged(name: &str, set: &Set, progress: &dyn Progress) -> Option<Vec<Judged>> {
     match &set.measurements {
         Measurements::Kernels(tables) => Some(kernels::judged(tables)),
+        Measurements::HeldOut(tables) => Some(kernels::held_out(tables)),
         Measurements::Collectives(tables) => {
             let mut judged: Vec<Judged> = tables.iter().flat_map(collectives::judged).collect();
             judged.sort_by(|a, b| a.part.cmp(&b.part));

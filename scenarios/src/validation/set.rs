@@ -83,6 +83,9 @@ pub(super) enum Measurements {
     Steps(Box<Steps>),
     /// Kernels, in these tables.
     Kernels(Vec<String>),
+    /// Kernels in tables that no constant is fitted to: every row is judged.
+    #[schemars(skip)]
+    HeldOut(Vec<String>),
     /// Collectives, in these tables.
     Collectives(Vec<CollectiveTable>),
     /// Copies between GPUs and host memories, in these tables.
@@ -384,7 +387,7 @@ impl Set {
     pub(super) fn tables(&self) -> impl Iterator<Item = Table> {
         let names: Vec<&String> = match &self.measurements {
             Measurements::Steps(steps) => vec![&steps.data],
-            Measurements::Kernels(tables) => tables.iter().collect(),
+            Measurements::Kernels(tables) | Measurements::HeldOut(tables) => tables.iter().collect(),
             Measurements::Collectives(tables) => tables.iter().map(|table| &table.data).collect(),
             Measurements::Copies(tables) => tables.iter().map(|table| &table.data).collect(),
             Measurements::Storage(tables) => tables.iter().map(|table| &table.data).collect(),
@@ -436,6 +439,7 @@ impl Set {
                 self.rows() + ran.map(|set| set.rows()).sum::<u64>()
             }
             Measurements::Kernels(_)
+            | Measurements::HeldOut(_)
             | Measurements::Collectives(_)
             | Measurements::Copies(_)
             | Measurements::Storage(_)

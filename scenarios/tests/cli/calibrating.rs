@@ -133,7 +133,7 @@ fn a_device_that_is_made_up_is_measured_fitted_and_told() {
     assert!(law("disk.read").is_null(), "it was not asked for");
     assert_eq!(sandbox.names("out/calibration"), ["hardware.yaml", "report.html", "samples.jsonl"]);
     let tables = answer["hardware"]["collectives"]["tables"].as_array().map(Vec::len);
-    assert_eq!(tables, Some(5), "of each collective by all GPUs");
+    assert_eq!(tables, Some(6), "of each collective by all GPUs");
     assert!(sandbox.read("out/calibration/report.html").contains("<h2>collectives</h2>"));
     // What was recorded stands in for the device.
     let recorded = "calibrate --device recorded:out/calibration/samples.jsonl --out again --format json";

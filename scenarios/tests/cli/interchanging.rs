@@ -219,6 +219,7 @@ techniques: { recompute: { every: 2 } }
 fn documents_are_exported() {
     let sandbox = Sandbox::new("export-document");
     sandbox.write("plan.yaml", PLAN);
+    sandbox.write("pipeline.yaml", PLAN.replace("{}", "{ align: false }"));
     assert_session!(
         "export-document",
         sandbox.session(&[
@@ -226,14 +227,15 @@ fn documents_are_exported() {
             "export zero3-sharded --to deepspeed --variant zero-2",
             "export zero-infinity-nvme --to deepspeed",
             "export plan.yaml --to torchtitan",
+            "export pipeline.yaml --to torchtitan",
             "export bpipe-gpt3-96b --to torchtitan --variant bpipe",
         ])
     );
-    let json = sandbox.run("export plan.yaml --to torchtitan --format json").json();
+    let json = sandbox.run("export pipeline.yaml --to torchtitan --format json").json();
     assert_eq!(json["arguments"][0]["settings"][0]["path"], "model.transformer.preset");
-    sandbox.write("job.toml", sandbox.run("export plan.yaml --to torchtitan").out);
+    sandbox.write("job.toml", sandbox.run("export pipeline.yaml --to torchtitan").out);
     sandbox.write("again.yaml", sandbox.run("import torchtitan job.toml --machine dgx-h100").out);
-    let (there, back) = ("export plan.yaml --to torchtitan", "export again.yaml --to torchtitan");
+    let (there, back) = ("export pipeline.yaml --to torchtitan", "export again.yaml --to torchtitan");
     let keys = |command: &str| -> Vec<String> {
         let lines = sandbox.run(command).out;
         let lines = lines.lines().filter(|line| !line.starts_with('#'));

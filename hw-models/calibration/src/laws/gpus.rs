@@ -28,7 +28,7 @@ const RING: [Constant; 3] = [
     Constant::new("bus", Unit::GbPerS, 200.0),
 ];
 
-pub(super) const LAWS: [Law; 8] = [
+pub(super) const LAWS: [Law; 9] = [
     Law { name: PEER, constants: &COPY, seconds: peer },
     Law { name: PEER_AGAINST, constants: &BOTH, seconds: against },
     Law { name: SEND_RECEIVE, constants: &MESSAGE, seconds: message },
@@ -37,6 +37,7 @@ pub(super) const LAWS: [Law; 8] = [
     ring("reduce-scatter", |x, task| collective(x, task, CollectiveKind::ReduceScatter)),
     ring("all-to-all", |x, task| collective(x, task, CollectiveKind::AllToAll)),
     ring("broadcast", |x, task| collective(x, task, CollectiveKind::Broadcast)),
+    ring("reduce", |x, task| collective(x, task, CollectiveKind::Reduce)),
 ];
 
 const fn ring(name: &'static str, seconds: fn(&[f64], &Task) -> Option<f64>) -> Law {

@@ -360,7 +360,7 @@ fn times_of_collectives_are_kept_as_tables() {
     };
     let hardware = Hardware::of(&heading, &outcome, |_| None);
     let found = hardware.collectives.as_ref().unwrap();
-    assert_eq!(found.tables.len(), 5 * 3, "five collectives of 2, 4 and 8");
+    assert_eq!(found.tables.len(), 6 * 3, "six collectives of 2, 4 and 8");
     for table in &found.tables {
         assert!(table.points.len() >= 13 && table.points.is_sorted_by(|a, b| a[0] < b[0]), "{table:?}");
     }

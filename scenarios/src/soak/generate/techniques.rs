@@ -88,7 +88,7 @@ fn sharing(draw: &mut Draw, settings: &mut Settings, plan: &Plan, moves: Moves) 
         Moves::Nothing | Moves::Pages => draw.one(&["none", "none", "optimizer", "gradients", "parameters"]),
     };
     settings.set("parallelism.sharding", sharding);
-    let overlaps = json!([{}, {}, { "bucket": "1 MB" }, { "bucket": "400 MB" }]);
+    let overlaps = json!([{}, { "align": false }, { "bucket": "1 MB" }, { "bucket": "400 MB" }]);
     settings.some(draw, 35, "parallelism", &json!({ "overlap_gradient_reduce": overlaps }));
     if sharding == "parameters" {
         const GATHER: &str = "parallelism.overlap_parameter_gather";
@@ -107,7 +107,12 @@ fn sharing(draw: &mut Draw, settings: &mut Settings, plan: &Plan, moves: Moves) 
             settings.some(draw, 60, "parallelism", &json!({ "sharding_group": [2] }));
         }
     } else if sharding != "none" {
-        settings.some(draw, 20, "parallelism", &json!({ "overlap_parameter_gather": [{}] }));
+        settings.some(
+            draw,
+            20,
+            "parallelism",
+            &json!({ "overlap_parameter_gather": [{}, {}, { "align": false }] }),
+        );
     }
 }
 

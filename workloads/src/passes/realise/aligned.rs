@@ -1,5 +1,5 @@
-//! Where stages of a pipeline launch what they exchange once a step: at about the same time on all
-//! of them, so that what it costs their passes holds up no neighbour. The rules are Megatron-LM's
+//! Launches of what stages of a pipeline exchange once a step: at about the same time on all of
+//! them, so that what it costs their passes holds up no neighbour. The rules are Megatron-LM's
 //! (`param_sync_func` and `grad_sync_func` of `core/pipeline_parallel/schedules.py`, Apache-2.0,
 //! NVIDIA/Megatron-LM at 85bd1f9; `align_param_gather` and `align_grad_reduce`):
 //!
@@ -21,8 +21,8 @@ use crate::schedule::{Item, Lane};
 /// An item of a call of a compute lane, before which something is launched.
 pub(super) type Place = (usize, usize);
 
-/// Where all gathers of each of the `passes` of the first micro-batch are launched; empty for a
-/// stage with one chunk. `passes` are the calls with parameters to gather, in their order.
+/// Places where all gathers of each of the `passes` of the first micro-batch are launched; empty
+/// for a stage with one chunk. `passes` are the calls with parameters to gather, in their order.
 pub(super) fn gathers(compute: &Lane, passes: &[usize]) -> BTreeMap<usize, Place> {
     let is_first = |&pass: &usize| compute.calls[passes[pass]].micro_batch == 0;
     let chunks: Vec<usize> = (0..passes.len()).filter(is_first).collect();
@@ -40,8 +40,8 @@ pub(super) fn gathers(compute: &Lane, passes: &[usize]) -> BTreeMap<usize, Place
     chunks.iter().enumerate().map(|(chunk, &pass)| (passes[pass], launched(chunk))).collect()
 }
 
-/// Where all sums of each of the `passes` of the `last` micro-batch are launched; empty for the
-/// only chunk of the first stage. `passes` are the calls with gradients to sum, in their order.
+/// Places where all sums of each of the `passes` of the `last` micro-batch are launched; empty for
+/// the only chunk of the first stage. `passes` are the calls with gradients to sum, in their order.
 pub(super) fn sums(compute: &Lane, passes: &[usize], last: u32) -> BTreeMap<usize, Place> {
     let is_last = |&pass: &usize| compute.calls[passes[pass]].micro_batch == last;
     let chunks: Vec<usize> = (0..passes.len()).filter(is_last).collect();

@@ -145,7 +145,8 @@ impl Exchange {
 
     /// The calls of a rank.
     fn of_rank(&self, at: usize) -> Result<(), DeviceError> {
-        let Calls { all_reduce, all_gather, reduce_scatter, broadcast, send, receive, .. } = self.group.calls;
+        let Calls { all_reduce, all_gather, reduce_scatter, broadcast, reduce, send, receive, .. } =
+            self.group.calls;
         let Rank { communicator, stream, .. } = &self.group.ranks[at];
         let (communicator, stream): (Communicator, CUstream) = (*communicator, stream.cu_stream());
         let [from, to] = &self.memory[at];
@@ -167,6 +168,9 @@ impl Exchange {
                 }
                 What::Collective(CollectiveKind::Broadcast) => {
                     broadcast(from, to, all, FLOAT16, 0, communicator, stream)
+                }
+                What::Collective(CollectiveKind::Reduce) => {
+                    reduce(from, to, all, FLOAT16, SUM, 0, communicator, stream)
                 }
                 What::Collective(CollectiveKind::AllToAll) => (0..ranks)
                     .flat_map(|peer| {
@@ -216,6 +220,17 @@ type Bracket = unsafe extern "C" fn() -> Status;
 /// With an operation, or with the rank that has the data.
 type Reduce =
     unsafe extern "C" fn(*const c_void, *mut c_void, usize, c_int, c_int, Communicator, CUstream) -> Status;
+/// With an operation, and the rank that gets its result.
+type ToRoot = unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    usize,
+    c_int,
+    c_int,
+    c_int,
+    Communicator,
+    CUstream,
+) -> Status;
 type Gather =
     unsafe extern "C" fn(*const c_void, *mut c_void, usize, c_int, Communicator, CUstream) -> Status;
 type Send = unsafe extern "C" fn(*const c_void, usize, c_int, c_int, Communicator, CUstream) -> Status;
@@ -233,6 +248,7 @@ pub(super) struct Calls {
     all_gather: Gather,
     reduce_scatter: Reduce,
     broadcast: Reduce,
+    reduce: ToRoot,
     send: Send,
     receive: Receive,
     _library: Library,
@@ -254,6 +270,7 @@ impl Calls {
                 all_gather: NCCL.function(&library, b"ncclAllGather\0")?,
                 reduce_scatter: NCCL.function(&library, b"ncclReduceScatter\0")?,
                 broadcast: NCCL.function(&library, b"ncclBroadcast\0")?,
+                reduce: NCCL.function(&library, b"ncclReduce\0")?,
                 send: NCCL.function(&library, b"ncclSend\0")?,
                 receive: NCCL.function(&library, b"ncclRecv\0")?,
                 _library: library,
