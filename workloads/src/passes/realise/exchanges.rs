@@ -5,7 +5,7 @@
 //! reader frees what the one before has read, at most `prefetch + 1` gathers hold memory at a time: `prefetch: 1` is what
 //! PyTorch's FSDP does with its limit of two all-gathers in flight (`_FreeEventQueue`). Those of a backward pass begin as
 //! early in the pass before it, those of a forward pass not before it does (`_root_pre_forward` lets its streams wait for
-//! computation), and none before the step. What a stage of a pipeline exchanges once a step it launches [with the others](aligned).
+//! computation), and none before the step. Stages of a pipeline launch together what they exchange once a step (`aligned.rs`).
 //!
 //! Where the host launches gathers it takes their memory when it comes to them, before it issues the operators that follow; the
 //! items that do stand on the compute lane until the host has a lane ([`launches`](super::launches)). As memory comes back
