@@ -17,6 +17,9 @@ pub struct Exchange {
     pub read: Option<ReadAhead>,
     /// How it hangs on the operators of visits.
     pub tie: Tie,
+    /// Of one that happens once a step: stages of a pipeline launch it at the same time, with the
+    /// others of its chunk.
+    pub aligned: bool,
 }
 
 /// A read from drives into a buffer of host memory, on a lane that runs ahead of that of the exchanges, in their order.
@@ -40,9 +43,6 @@ impl Exchange {
 pub enum LaunchedBy {
     /// The device, when it comes to the reader `prefetch` before.
     Device,
-    /// The device, with all gathers of a chunk that happen once a step, when other stages of the
-    /// pipeline do; of a stage with one chunk, as by `Device`.
-    Pipeline,
     /// The host, before it issues the reader so many gathers `ahead`; if it `waits`, not before the device has come to the
     /// reader `prefetch` before that one.
     Host {
@@ -71,8 +71,5 @@ pub enum Tie {
         writer: OpId,
         /// Operators after the writer wait until it is done.
         waits: bool,
-        /// Once a step: it is launched with all sums of its chunk, when other stages of the
-        /// pipeline launch theirs.
-        aligned: bool,
     },
 }

@@ -126,7 +126,7 @@ impl<'a> Exchanged<'a> {
             match exchange.tie {
                 Tie::Gather { reader, prefetch, launched } => {
                     let ahead = match launched {
-                        LaunchedBy::Device | LaunchedBy::Pipeline => Some(prefetch),
+                        LaunchedBy::Device => Some(prefetch),
                         LaunchedBy::Host { ahead, waits: true } => Some(prefetch + ahead),
                         LaunchedBy::Host { waits: false, .. } => None,
                     };

@@ -160,7 +160,7 @@ impl Drop for Lines {
 mod tests {
     use super::*;
 
-    /// What is left grows as a long thing goes on, by its share of the mean, and no faster.
+    /// Time left grows while one thing takes long, by its share of the mean and no faster.
     #[test]
     fn what_is_left_follows_the_mean() {
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);

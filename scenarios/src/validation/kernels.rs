@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use reports::validation::Row;
 
 use super::timing::timing;
-use super::{Judged, cells, embedded};
+use super::{Judged, cells};
 use crate::catalogue;
 use crate::schema::word;
 
@@ -26,16 +26,9 @@ pub(super) const UNREAD: &str = "tables of this form tell no kernel of such a GP
 type Parts = Vec<((String, KernelClass), Vec<Placed>)>;
 
 /// The rows of the test quarter. A part is a class of kernels on a device.
-pub(super) fn judged(tables: &[String]) -> Vec<Judged> {
-    let tables: Vec<Table> = tables.iter().map(|name| embedded::table(name)).collect();
-    let parts = parts(&tables).unwrap_or_else(|errors| panic!("{errors:?}"));
+pub(super) fn judged(tables: &[Table]) -> Vec<Judged> {
+    let parts = parts(tables).unwrap_or_else(|errors| panic!("{errors:?}"));
     parts.par_iter().flat_map_iter(|((device, class), rows)| of_device(device, *class, rows)).collect()
-}
-
-/// Every row of embedded tables that nothing was fitted to.
-pub(super) fn held_out(tables: &[String]) -> Vec<Judged> {
-    let tables: Vec<Table> = tables.iter().map(|name| embedded::table(name)).collect();
-    simulated(&tables).unwrap_or_else(|errors| panic!("{errors:?}"))
 }
 
 /// Every row of tables that nothing was fitted to, as a simulation takes its kernel.

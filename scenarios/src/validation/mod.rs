@@ -140,8 +140,11 @@ fn sources(name: &str, set: &Set) -> Vec<String> {
 /// The rows of a set.
 fn judged(name: &str, set: &Set, progress: &dyn Progress) -> Option<Vec<Judged>> {
     match &set.measurements {
-        Measurements::Kernels(tables) => Some(kernels::judged(tables)),
-        Measurements::HeldOut(tables) => Some(kernels::held_out(tables)),
+        Measurements::Kernels(_) => Some(kernels::judged(&set.tables().collect::<Vec<_>>())),
+        Measurements::HeldOut(_) => {
+            let judged = kernels::simulated(&set.tables().collect::<Vec<_>>());
+            Some(judged.unwrap_or_else(|errors| panic!("{errors:?}")))
+        }
         Measurements::Collectives(tables) => {
             let mut judged: Vec<Judged> = tables.iter().flat_map(collectives::judged).collect();
             judged.sort_by(|a, b| a.part.cmp(&b.part));

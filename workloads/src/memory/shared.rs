@@ -77,7 +77,7 @@ impl Shared {
                         ahead: ahead(phase, prefetch, launched),
                         is_forward: phase == Phase::Forward,
                         is_copied,
-                        is_lent: matches!(launched, LaunchedBy::Host { .. }),
+                        is_lent: launched != LaunchedBy::Device,
                     };
                     let gathers = laid.graph.get(op).writes.iter().map(gather);
                     shared.gathers.entry(reader).or_default().extend(gathers);
@@ -133,7 +133,7 @@ fn ahead(phase: Phase, prefetch: u32, launched: LaunchedBy) -> usize {
     let ahead = match launched {
         LaunchedBy::Host { ahead, .. } => ahead,
         LaunchedBy::Device if phase == Phase::Forward => prefetch.saturating_sub(1),
-        LaunchedBy::Device | LaunchedBy::Pipeline => prefetch,
+        LaunchedBy::Device => prefetch,
     };
     ahead as usize
 }

@@ -232,7 +232,8 @@ impl Exchanging<'_> {
             ops.push(self.laid.add_beside(on, ("gather parameters", phase, gather), filling()));
         }
         let tie = Tie::Gather { reader: OpId(reader), prefetch, launched: self.launched_by(phase, prefetch) };
-        self.exchanges.push(Exchange { ops, read, tie });
+        let aligned = phase == Phase::Update && self.data.overlap.gather.is_some_and(|gather| gather.align);
+        self.exchanges.push(Exchange { ops, read, tie, aligned });
         fills
     }
 
@@ -249,11 +250,9 @@ impl Exchanging<'_> {
     /// passes one block ahead (`BACKWARD_PRE`). Without parameters that ranks share it takes no
     /// memory for them.
     fn launched_by(&self, phase: Phase, prefetch: u32) -> LaunchedBy {
-        let gather = self.data.overlap.gather;
-        let limit = gather.map_or(GatherLimit::Device, |gather| gather.limit);
+        let limit = self.data.overlap.gather.map_or(GatherLimit::Device, |gather| gather.limit);
         let ahead = if phase == Phase::Forward { 0 } else { prefetch.min(1) };
         match limit {
-            _ if phase == Phase::Update && gather.is_some_and(|gather| gather.align) => LaunchedBy::Pipeline,
             GatherLimit::Device => LaunchedBy::Device,
             _ if self.data.sharding < Sharding::Parameters => LaunchedBy::Device,
             GatherLimit::Host => LaunchedBy::Host { ahead, waits: true },
@@ -327,7 +326,7 @@ impl Exchanging<'_> {
         }
         let waits = self.data.hosted.is_some_and(|hosted| hosted.waits);
         let aligned = phase == Phase::Update && self.data.overlap.align && !waits;
-        self.exchanges.push(Exchange { ops, read: None, tie: Tie::Reduce { writer: last, waits, aligned } });
+        self.exchanges.push(Exchange { ops, read: None, tie: Tie::Reduce { writer: last, waits }, aligned });
     }
 
     fn storage(&mut self, part: &Part, purpose: Purpose, bytes: Option<u64>) -> Vec<StorageId> {

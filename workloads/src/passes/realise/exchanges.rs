@@ -46,29 +46,18 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, exchanges: &[Exchange])
             ends.extend(ops.last().map(|&last| (last, done)));
             let by = LaunchedBy::Device;
             let read = exchange.read;
-            let tied = Beside {
-                ops,
-                read,
-                phase,
-                prefetch: 0,
-                by,
-                begun: None,
-                waits: false,
-                aligned: false,
-                launched,
-                done,
-            };
+            let waits = matches!(exchange.tie, Tie::Reduce { waits: true, .. });
+            let aligned = exchange.aligned;
+            let tied =
+                Beside { ops, read, phase, prefetch: 0, by, begun: None, waits, aligned, launched, done };
             match exchange.tie {
                 Tie::Gather { reader, prefetch, launched: by } => {
                     let begun = matches!(by, LaunchedBy::Host { waits: true, .. });
                     let begun = begun.then(|| signal("may begin"));
-                    let aligned = by == LaunchedBy::Pipeline;
-                    let gather = Beside { prefetch, by, begun, aligned, ..tied };
+                    let gather = Beside { prefetch, by, begun, ..tied };
                     gathers.by_operator.entry(reader).or_default().push(gather);
                 }
-                Tie::Reduce { writer, waits, aligned } => {
-                    sums.by_operator.entry(writer).or_default().push(Beside { waits, aligned, ..tied });
-                }
+                Tie::Reduce { writer, .. } => sums.by_operator.entry(writer).or_default().push(tied),
             }
         }
         let ahead =
@@ -195,9 +184,9 @@ fn gather(
                 edits[call].entry(at).or_default().extend(items);
             };
             let own = readers.len() - 1;
-            match (beside.by, aligned.get(&n)) {
-                (LaunchedBy::Pipeline, Some(&place)) => edit(place, vec![beside.give(beside.launched)]),
-                (LaunchedBy::Device | LaunchedBy::Pipeline, _) => {
+            match (beside.by, aligned.get(&n).filter(|_| beside.aligned)) {
+                (LaunchedBy::Device, Some(&place)) => edit(place, vec![beside.give(beside.launched)]),
+                (LaunchedBy::Device, None) => {
                     let begun = own.saturating_sub(beside.prefetch as usize);
                     let backward = !matches!(beside.phase, Phase::Forward | Phase::Update);
                     let reader = readers[if backward { begun } else { begun.max(first) }];
@@ -224,7 +213,7 @@ fn gather(
                 items.push(Item::Await { signal: there, nth: Nth::Number(after), why: Why::Transfer });
             }
             items.push(Item::wait(beside.launched, Why::Bubble));
-            if !matches!(beside.by, LaunchedBy::Host { .. }) {
+            if beside.by == LaunchedBy::Device {
                 items.extend(filled(graph, beside).map(|storage| Item::Allocate(storage, place)));
             }
             let mut executed = beside.executed(graph, first);
