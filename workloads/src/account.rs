@@ -51,10 +51,19 @@ pub struct Account {
     pub model: TimeModel,
     /// What was timed: operators of one model with one number do the same, in other plans as well.
     pub shape: u64,
-    /// True if bytes cross from a node to another.
-    pub between_nodes: bool,
+    /// Circumstance in which its model is further off than elsewhere.
+    pub circumstance: Option<Circumstance>,
     /// The weakest evidence that its time rests on.
     pub origin: Origin,
+}
+
+/// Circumstances in which times are less certain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Circumstance {
+    /// Bytes cross from a node to another.
+    BetweenNodes,
+    /// Tokens change a state one after the other, each with kernels of its own.
+    Recurrent,
 }
 
 /// Demand of a kernel on its board, which draws power for it.
@@ -151,7 +160,7 @@ impl Accounts {
             communication: Some(communication),
             model: TimeModel::Transfer,
             shape: 0,
-            between_nodes: false,
+            circumstance: None,
             origin,
         };
         match kind {
@@ -170,7 +179,7 @@ impl Accounts {
             }
             TaskKind::Issue | TaskKind::Meeting => {
                 let (communication, model) = (None, TimeModel::Host);
-                Account { communication, model, shape: 0, between_nodes: false, origin: self.host }
+                Account { communication, model, shape: 0, circumstance: None, origin: self.host }
             }
         }
     }

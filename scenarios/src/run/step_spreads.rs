@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use reports::summary::{Uncertainty, nine_of_ten};
+use workloads::account::Circumstance;
 
 /// Deviations of steps, `scenarios/validation/step-spreads.csv`, which a test derives again.
 pub const STEP_SPREADS: &str = include_str!("../../validation/step-spreads.csv");
@@ -20,6 +21,8 @@ impl StepSpreads {
     pub const HOSTS: &str = "hosts";
     /// The error of what crosses from a node to another.
     pub const BETWEEN_NODES: &str = "between nodes";
+    /// The error of recurrent layers.
+    pub const RECURRENT: &str = "recurrent layers";
     /// The error of each plan on its own.
     pub const PLANS: &str = "plans";
     /// The error of peaks of memory.
@@ -32,6 +35,14 @@ impl StepSpreads {
     /// The name of what all steps on a generation of GPUs are off by together.
     pub fn of_generation(architecture: &str) -> String {
         format!("{}{architecture}", Self::GENERATION)
+    }
+
+    /// The name of what times are off by in a circumstance.
+    pub const fn of_circumstance(circumstance: Circumstance) -> &'static str {
+        match circumstance {
+            Circumstance::BetweenNodes => Self::BETWEEN_NODES,
+            Circumstance::Recurrent => Self::RECURRENT,
+        }
     }
 
     /// True if an error is that of a generation.
@@ -69,8 +80,10 @@ impl StepSpreads {
 
     /// Errors of a step, those of whole steps as here.
     pub fn laid_over(&self, errors: &Uncertainty) -> Uncertainty {
-        let is_of_steps =
-            |name: &str| [Self::HOSTS, Self::BETWEEN_NODES].contains(&name) || Self::is_of_generation(name);
+        let is_of_steps = |name: &str| {
+            [Self::HOSTS, Self::BETWEEN_NODES, Self::RECURRENT].contains(&name)
+                || Self::is_of_generation(name)
+        };
         let mut laid = errors.clone();
         for (name, error) in laid.errors.iter_mut().filter(|(name, _)| is_of_steps(name)) {
             error.deviation = self.of(name);

@@ -1,14 +1,16 @@
 //! The errors that the time of a step rests on, by what models and steps were off on what nothing was fitted to.
 //!
 //! ```text
-//! ln T is off by h HOSTS + (1 - h) (sum over models w b + sum over shapes v s + f FABRIC + GENERATION + PLAN)
+//! ln T is off by h HOSTS + (1 - h) (sum over models w b + sum over shapes v s
+//!                                   + f FABRIC + r RECURRENT + GENERATION + PLAN)
 //! ```
 //!
 //! h is the host's share of the critical path: there the step is as slow as the host. The rest is off as the work and
 //! communication of the slowest rank are (what waits for others waits for the same work there). w is a model's share of it
 //! and b its bias, what all its kernels are off by together, as they share a library, a clock and constants that may be
 //! another GPU's. v is the share of one shape and s how shapes scatter around the bias, each on its own. f is the share of what
-//! crosses from a node to another. Errors in capitals are of whole steps ([`StepSpreads`]); [`Uncertainty`] adds them all up.
+//! crosses from a node to another, r that of recurrent layers. Errors in capitals are of whole
+//! steps ([`StepSpreads`]); [`Uncertainty`] adds them all up.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -19,7 +21,7 @@ use hw_models::kernels::Spread;
 use indexmap::IndexMap;
 use reports::summary::{CommonError, NINE_OF_TEN, Shape, Uncertainty};
 use sim_core::time::Time;
-use workloads::account::{Account, TimeModel};
+use workloads::account::{Account, Circumstance, TimeModel};
 
 use super::step_spreads::StepSpreads;
 use crate::catalogue;
@@ -64,8 +66,9 @@ pub(super) fn uncertainty(
         let share = (1.0 - host) * time.0 as f64 / all as f64;
         let Spread { bias, scatter } = evidence.spread(account.model);
         add(evidence.name(account.model), share, bias);
-        if account.between_nodes {
-            add(StepSpreads::BETWEEN_NODES.to_owned(), share, steps.of(StepSpreads::BETWEEN_NODES));
+        if let Some(circumstance) = account.circumstance {
+            let name = StepSpreads::of_circumstance(circumstance);
+            add(name.to_owned(), share, steps.of(name));
         }
         let shape = shapes.entry(evidence.number(account)).or_insert(Shape { share: 0.0, scatter });
         shape.share += share;
@@ -129,10 +132,10 @@ mod tests {
         Evidence { constants, gpu: (GPU, &catalogue::devices().gpus[GPU]), launch: Launch::Eager }
     }
 
-    fn spent(spent: &[(TimeModel, u64, u64)], between_nodes: bool) -> Vec<(Account, Time)> {
+    fn spent(spent: &[(TimeModel, u64, u64)], circumstance: Option<Circumstance>) -> Vec<(Account, Time)> {
         let account = |&(model, shape, time): &(TimeModel, u64, u64)| {
             let (communication, origin) = (None, Origin::Estimate);
-            (Account { communication, model, shape, between_nodes, origin }, Time(time))
+            (Account { communication, model, shape, circumstance, origin }, Time(time))
         };
         spent.iter().map(account).collect()
     }
@@ -140,7 +143,7 @@ mod tests {
     /// The variance of `ln T`, less that of errors of whole steps.
     fn of_models(host: f64, times: &[(TimeModel, u64, u64)]) -> f64 {
         let constants = Constants::default();
-        let found = uncertainty(usual(&constants), host, spent(times, false).into_iter());
+        let found = uncertainty(usual(&constants), host, spent(times, None).into_iter());
         let found = found.expect("something was timed");
         let variance = |most: f64| (most.ln() / NINE_OF_TEN).powi(2);
         let steps = catalogue::step_spreads();
@@ -170,16 +173,19 @@ mod tests {
     }
 
     #[test]
-    fn what_crosses_between_nodes_is_less_certain() {
+    fn circumstances_make_times_less_certain() {
         let constants = Constants::default();
-        let half = |between_nodes| {
-            let spent = spent(&[(TimeModel::CollectiveFormula, 0, 1)], between_nodes);
+        let half = |circumstance| {
+            let spent = spent(&[(TimeModel::CollectiveFormula, 0, 1)], circumstance);
             uncertainty(usual(&constants), 0.0, spent.into_iter()).expect("something was timed").interval(1.0)
                 [1]
             .ln()
         };
-        let fabric = NINE_OF_TEN * catalogue::step_spreads().of(StepSpreads::BETWEEN_NODES);
-        assert!((half(true) - half(false).hypot(fabric)).abs() < 1e-9);
+        for circumstance in [Circumstance::BetweenNodes, Circumstance::Recurrent] {
+            let of_steps = catalogue::step_spreads().of(StepSpreads::of_circumstance(circumstance));
+            let found = half(Some(circumstance));
+            assert!((found - half(None).hypot(NINE_OF_TEN * of_steps)).abs() < 1e-9, "{circumstance:?}");
+        }
     }
 
     #[test]

@@ -29,6 +29,7 @@ const SETS: &[(&str, &str)] = files![
     "compilation.yaml",
     "torchbench-ci.yaml",
     "fused-networks.yaml",
+    "recurrent.yaml",
     "fits.yaml",
     "gemm.yaml",
     "other-kernels.yaml",
@@ -87,6 +88,7 @@ const STEPS: &[(&str, &str)] = files![
     "compilation.csv",
     "torchbench-ci.csv",
     "fused-networks.csv",
+    "recurrent.csv",
     "out-of-memory.csv",
     "tuned-plans.csv",
 ];

@@ -203,9 +203,10 @@ pub(super) struct Steps {
     /// What else it says, each a part of the set.
     #[serde(default)]
     pub(super) also: Vec<Measured>,
-    /// True of forward passes alone, whose errors say nothing of training steps.
+    /// True of parts of training steps (forward passes, single layers), whose errors say nothing of
+    /// whole ones.
     #[serde(default)]
-    pub(super) inference: bool,
+    pub(super) partial: bool,
     /// Columns with what came out that is not judged here.
     #[serde(default)]
     pub(super) outcomes: Vec<String>,

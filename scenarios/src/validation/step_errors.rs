@@ -5,13 +5,16 @@
 //! ```text
 //! GENERATION^2 = mean over sets of (mean e)^2 - V in common        rows that devices decide, by generation
 //! PLAN^2       = mean over sets of sum x (d^2 - V) / sum x^2       pairs: d the difference of e, x how much they do apart
-//! FABRIC^2     = sum f^2 (e^2 - V - GENERATION^2 - PLAN^2) / sum f^4,  HOSTS^2 the same with h
+//! FABRIC^2     = sum f^2 (e^2 - V - GENERATION^2 - PLAN^2) / sum f^4
+//! HOSTS^2, RECURRENT^2: the same with h and r
 //! MEMORY^2     = mean of e^2 over peaks
 //! ```
 //!
-//! Sets weigh the same, however many rows they have. A generation that a single set tells of gets what all generations have.
-//! Estimators were compared with the coverage of steps in view: with medians for means 86 % of rows are within, without V 93 %.
-//! These are the moments that the model of [`Uncertainty`] asks for; read blind, that would have decided.
+//! Rows of parts of steps tell of RECURRENT alone. Sets weigh the same, however many rows they
+//! have. A generation that a single set tells of gets what all generations have. Estimators were
+//! compared with the coverage of steps in view: with medians for means 86 % of rows are within,
+//! without V 93 %. These are the moments that the model of [`Uncertainty`] asks for; read blind,
+//! that would have decided.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -24,8 +27,8 @@ use crate::run::step_spreads::{STEP_SPREADS_HEADER, StepSpreads};
 
 /// Hosts decide nothing where they are less of the critical path.
 const HOST_LEAST: f64 = 0.1;
-/// Bytes between nodes count where they are more of the time.
-const FABRIC_LEAST: f64 = 0.05;
+/// Bytes between nodes, and recurrent layers, count where they are more of the time.
+const SHARE_LEAST: f64 = 0.05;
 
 /// The table of deviations: of all sets, and of all but each one.
 pub fn step_errors(found: &Validation) -> String {
@@ -33,7 +36,8 @@ pub fn step_errors(found: &Validation) -> String {
     let uncalibrated = |set: &&SetResult| embedded::workloads().all(|name| name != set.name);
     let rows: Vec<Told<'_>> = found.sets.iter().filter(uncalibrated).flat_map(told).collect();
     let peaks: Vec<(String, &Row)> = found.sets.iter().filter(uncalibrated).flat_map(peaks).collect();
-    let sets: BTreeSet<&str> = rows.iter().map(|row| row.set).collect();
+    let tells = |row: &&Told<'_>| row.whole || row.recurrent >= SHARE_LEAST;
+    let sets: BTreeSet<&str> = rows.iter().filter(tells).map(|row| row.set).collect();
     let families: BTreeSet<&str> = peaks.iter().map(|(family, _)| family.as_str()).collect();
     let mut table = format!("{STEP_SPREADS_HEADER}\n");
     for left_out in [""].into_iter().chain(sets).chain(families.iter().copied()) {
@@ -58,6 +62,9 @@ struct Told<'a> {
     generation: String,
     host: f64,
     fabric: f64,
+    recurrent: f64,
+    /// True of rows of whole training steps.
+    whole: bool,
     /// Values in which rows of one model on one machine are alike; none where the set does not say.
     alike: Option<Vec<&'a str>>,
 }
@@ -74,8 +81,8 @@ fn told(set: &SetResult) -> impl Iterator<Item = Told<'_>> {
     let file = embedded::set(&set.name);
     let steps = file.as_ref().and_then(|file| file.steps());
     let alike = steps.and_then(|steps| steps.alike.clone());
-    let trains = steps.is_none_or(|steps| !steps.inference);
-    set.parts.iter().flat_map(|part| &part.rows).filter(move |_| trains).filter_map(move |row| {
+    let whole = steps.is_none_or(|steps| !steps.partial);
+    set.parts.iter().flat_map(|part| &part.rows).filter_map(move |row| {
         let errors = row.uncertainty.as_ref()?;
         let weight = |name: &str| errors.errors.get(name).map_or(0.0, |error| error.weight);
         let generation = errors.errors.keys().find(|name| StepSpreads::is_of_generation(name))?.clone();
@@ -86,6 +93,8 @@ fn told(set: &SetResult) -> impl Iterator<Item = Told<'_>> {
             models: StepSpreads::default().laid_over(errors),
             host: weight(StepSpreads::HOSTS),
             fabric: weight(StepSpreads::BETWEEN_NODES),
+            recurrent: weight(StepSpreads::RECURRENT),
+            whole,
             generation,
             alike: alike.as_ref().map(|columns| columns.iter().map(value).collect()),
         })
@@ -112,7 +121,8 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 
 /// The errors of steps, those of generations first.
 fn terms(rows: &[&Told<'_>]) -> Vec<(String, Term)> {
-    let by_devices: Vec<&Told<'_>> = rows.iter().filter(|row| row.host < HOST_LEAST).copied().collect();
+    let of_steps: Vec<&Told<'_>> = rows.iter().filter(|row| row.whole).copied().collect();
+    let by_devices: Vec<&Told<'_>> = of_steps.iter().filter(|row| row.host < HOST_LEAST).copied().collect();
     let mut terms = generations(&by_devices);
     let plans = plans(&by_devices);
     let of_generation: BTreeMap<String, f64> =
@@ -120,9 +130,10 @@ fn terms(rows: &[&Told<'_>]) -> Vec<(String, Term)> {
     let rest = |row: &Told<'_>| {
         let device = 1.0 - row.host;
         let models = row.models.variance_of_ratio(&Uncertainty::default());
-        models + device.powi(2) * of_generation[&row.generation] + device * plans.variance.max(0.0)
+        let generation = of_generation.get(&row.generation).unwrap_or(&of_generation[StepSpreads::OTHERS]);
+        models + device.powi(2) * generation + device * plans.variance.max(0.0)
     };
-    let weighed = |weight: &dyn Fn(&Told<'_>) -> f64, least: f64| {
+    let weighed = |rows: &[&Told<'_>], weight: &dyn Fn(&Told<'_>) -> f64, least: f64| {
         let rows: Vec<&&Told<'_>> = rows.iter().filter(|row| weight(row) >= least).collect();
         let beyond = rows.iter().map(|row| weight(row).powi(2) * (off(row.row).powi(2) - rest(row)));
         let weights: f64 = rows.iter().map(|row| weight(row).powi(4)).sum();
@@ -130,8 +141,9 @@ fn terms(rows: &[&Told<'_>]) -> Vec<(String, Term)> {
         Term { sets: sets(rows.iter().map(|row| row.set)), rows: rows.len(), variance }
     };
     terms.push((StepSpreads::PLANS.to_owned(), plans));
-    terms.push((StepSpreads::BETWEEN_NODES.to_owned(), weighed(&|row| row.fabric, FABRIC_LEAST)));
-    terms.push((StepSpreads::HOSTS.to_owned(), weighed(&|row| row.host, HOST_LEAST)));
+    terms.push((StepSpreads::BETWEEN_NODES.to_owned(), weighed(&of_steps, &|row| row.fabric, SHARE_LEAST)));
+    terms.push((StepSpreads::HOSTS.to_owned(), weighed(&of_steps, &|row| row.host, HOST_LEAST)));
+    terms.push((StepSpreads::RECURRENT.to_owned(), weighed(rows, &|row| row.recurrent, SHARE_LEAST)));
     terms
 }
 

@@ -1,4 +1,4 @@
-//! Modules of a transformer layer, as far as recomputation tells them apart.
+//! Modules of layers, as far as recomputation, offload and errors of times tell them apart.
 
 /// A module that an operator is part of, in the forward or in the backward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub enum Module {
     ExpertActivation,
     /// The second grouped product of experts.
     ExpertDown,
+    /// A recurrent layer.
+    Recurrent,
 }
 
 impl Module {
@@ -34,7 +36,12 @@ impl Module {
             Self::LatentUp | Self::CoreAttention => Some(Self::Attention),
             Self::Activation => Some(Self::Mlp),
             Self::SharedExperts | Self::ExpertActivation | Self::ExpertDown => Some(Self::Moe),
-            Self::AttentionNorm | Self::Attention | Self::MlpNorm | Self::Mlp | Self::Moe => None,
+            Self::AttentionNorm
+            | Self::Attention
+            | Self::MlpNorm
+            | Self::Mlp
+            | Self::Moe
+            | Self::Recurrent => None,
         }
     }
 

@@ -42,8 +42,7 @@ pub struct Operator<Read = TensorId, Written = TensorId> {
     pub writes: Vec<Written>,
     /// Bytes it needs only while it runs.
     pub workspace: u64,
-    /// Innermost module of a transformer layer that it is part of. `None`: no module, or another
-    /// kind of model.
+    /// Innermost module of a layer that it is part of. `None`: no module that is told apart.
     pub module: Option<Module>,
     /// Why this kernel, where a predicate chose it.
     pub choice: Option<String>,

@@ -6,8 +6,9 @@ use hw_models::machine::{Machine, Route};
 use hw_models::provenance::Origin;
 
 use super::{CostModels, Hardware, HardwareError, path};
-use crate::account::{Account, Communication, Load, TimeModel};
+use crate::account::{Account, Circumstance, Communication, Load, TimeModel};
 use crate::cost::OpCost;
+use crate::graph::module::Module;
 use crate::graph::operator::{Medium, RowWork, TierCopy};
 use crate::model::transformer::{Collective, CollectiveKind, Operator, Work};
 
@@ -32,8 +33,8 @@ impl CostModels<'_> {
                 let of_drives = matches!(operator.work, Work::Rows(RowWork::Pages { .. }));
                 let communication = of_drives.then_some(Communication::ReadRows);
                 let model = TimeModel::Host;
-                let (shape, between_nodes) = (0, false);
-                return Ok(Account { communication, model, shape, between_nodes, origin: Origin::Estimate });
+                let (shape, circumstance) = (0, None);
+                return Ok(Account { communication, model, shape, circumstance, origin: Origin::Estimate });
             }
             _ => {}
         }
@@ -44,7 +45,8 @@ impl CostModels<'_> {
             None => device.model.provenance(cost.class)?.origin,
         };
         let (communication, model) = (None, TimeModel::Kernel(cost.class));
-        Ok(Account { communication, model, shape: 0, between_nodes: false, origin })
+        let circumstance = operator.is_of(Module::Recurrent).then_some(Circumstance::Recurrent);
+        Ok(Account { communication, model, shape: 0, circumstance, origin })
     }
 
     /// Demand on its board of an operator that costs so much.
@@ -89,8 +91,9 @@ impl CostModels<'_> {
             }
         };
         let communication = Some(Communication::Collective(collective.group, collective.kind));
-        let between_nodes = self.hops_of(scope, collective.group)?.iter().any(is_between_nodes);
-        Ok(Account { communication, model, shape: 0, between_nodes, origin })
+        let crosses = self.hops_of(scope, collective.group)?.iter().any(is_between_nodes);
+        let circumstance = crosses.then_some(Circumstance::BetweenNodes);
+        Ok(Account { communication, model, shape: 0, circumstance, origin })
     }
 
     /// Account of messages from a stage to another.
@@ -101,9 +104,10 @@ impl CostModels<'_> {
         hardware: &Hardware<'_>,
     ) -> Result<Account, HardwareError> {
         let origin = self.message_origin(from, to, hardware)?;
-        let between_nodes = from != to && is_between_nodes(&self.way(from, to)?);
+        let crosses = from != to && is_between_nodes(&self.way(from, to)?);
+        let circumstance = crosses.then_some(Circumstance::BetweenNodes);
         let communication = Some(Communication::Message);
-        Ok(Account { communication, model: TimeModel::Transfer, shape: 0, between_nodes, origin })
+        Ok(Account { communication, model: TimeModel::Transfer, shape: 0, circumstance, origin })
     }
 
     /// What the time of a message from a stage to another rests on.
@@ -141,7 +145,7 @@ fn account_of_transfer(
     let on_drives = [from, to].contains(&Medium::DRIVES);
     let origin = if on_drives { Origin::DataSheet } else { hardware.host_copies_origin(gpu) };
     let communication = Some(Communication::of_transfer(role, from, to));
-    Account { communication, model: TimeModel::Transfer, shape: 0, between_nodes: false, origin }
+    Account { communication, model: TimeModel::Transfer, shape: 0, circumstance: None, origin }
 }
 
 impl Hardware<'_> {

@@ -157,10 +157,16 @@ impl Exchanging<'_> {
                 let filled = self.gather(part, (phase, pass.start), prefetch, rest);
                 self.hold(&filled, pass);
             }
+            let mut called = None;
             for op in pass.clone() {
                 let Some((unit, until)) = self.multiplied(op, &weights) else { continue };
-                let filled = self.gather(part, (phase, op), prefetch, unit);
+                // A library multiplies a weight as often as it likes in one call of a module.
+                let in_call = self.laid.graph.operator(OpId(op)).members == 0;
+                let held = called.take_if(|(of, _)| in_call && *of == unit.parameters);
+                let filled =
+                    held.map_or_else(|| self.gather(part, (phase, op), prefetch, unit), |(_, filled)| filled);
                 self.hold(&filled, &(op..until.min(last) + 1));
+                called = Some((unit.parameters, filled));
             }
         }
     }

@@ -111,12 +111,22 @@ fn signal(draw: &mut Draw) -> (Value, Vec<Value>, bool) {
 fn tokens(draw: &mut Draw) -> (Value, Vec<Value>, bool) {
     let heads = draw.between(1, 8);
     let width = 64 * heads;
-    let mut layers = vec![json!({ "embedding": { "vocabulary": draw.one(&[500, 32_128]), "width": width } })];
+    let words = draw.chance(80);
+    let mut layers = Vec::new();
+    if words {
+        layers.push(json!({ "embedding": { "vocabulary": draw.one(&[500, 32_128]), "width": width } }));
+    }
     if draw.chance(30) {
         layers.push(json!("position_embedding"));
     }
     let attention = json!({ "heads": heads, "causal": draw.chance(50), "bias": draw.chance(50), "dropout": draw.chance(50) });
-    let attended = json!({ "residual": { "body": ["layer_norm", { "attention": attention }, "dropout"] } });
+    let among_tokens = if draw.chance(20) {
+        let cell = draw.one(&["simple", "lstm", "gru"]);
+        json!({ "recurrent": { "cell": cell, "width": width, "bias": draw.chance(50), "skip_input": draw.chance(30) } })
+    } else {
+        json!({ "attention": attention })
+    };
+    let attended = json!({ "residual": { "body": ["layer_norm", among_tokens, "dropout"] } });
     let mlp = json!({ "width": 4 * width, "activation": activation(draw), "gated": draw.chance(30) });
     let routed = draw.chance(20);
     let second = if routed {
@@ -127,5 +137,7 @@ fn tokens(draw: &mut Draw) -> (Value, Vec<Value>, bool) {
     let mixed = json!({ "residual": { "body": ["rms_norm", second] } });
     layers.push(json!({ "repeat": { "count": draw.between(1, 4), "layers": [attended, mixed] } }));
     layers.extend([json!("layer_norm"), json!({ "linear": { "outputs": 500 } })]);
-    (json!({ "tokens": draw.one(&[64, 128, 256]) }), layers, routed)
+    let count = draw.one(&[64, 128, 256]);
+    let input = if words { json!({ "tokens": count }) } else { json!({ "tokens": count, "width": width }) };
+    (input, layers, routed)
 }

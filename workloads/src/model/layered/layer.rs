@@ -28,7 +28,8 @@ pub struct DecoderList {
     pub list: Vec<Layer>,
 }
 
-/// Shape of a sample: `channels`, `height` and `width` of an image, `channels` and `length` of a signal, or `tokens`.
+/// Shape of a sample: `channels`, `height` and `width` of an image, `channels` and `length` of a
+/// signal, `tokens` of a vocabulary, or `tokens` and `width` of vectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("examples" = [{ "channels": 3, "height": 224, "width": 224 }]))]
@@ -37,11 +38,11 @@ pub struct Input {
     pub channels: Option<u32>,
     /// Rows of an image.
     pub height: Option<u32>,
-    /// Columns of an image.
+    /// Columns of an image; with `tokens`, values of each.
     pub width: Option<u32>,
     /// Values of a signal in each channel.
     pub length: Option<u32>,
-    /// Entries of a vocabulary.
+    /// Entries of a vocabulary, or vectors where they have a `width`.
     pub tokens: Option<u32>,
 }
 
@@ -116,6 +117,8 @@ pub enum Layer {
     PositionEmbedding,
     /// Rows of a table, one for every token.
     Embedding(Embedding),
+    /// A state that each token changes: a recurrent network.
+    Recurrent(Recurrent),
     /// Multi-head attention.
     Attention(Attention),
     /// Two matrix products with an activation between them.
@@ -246,6 +249,38 @@ pub struct Embedding {
     /// Shares the parameters of the embedding before it.
     #[serde(default)]
     pub tied: bool,
+}
+
+/// A recurrent layer of one direction, in cuDNN's standard algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Recurrent {
+    /// Rule by which a token changes the state.
+    #[serde(default)]
+    pub cell: Cell,
+    /// Width of the state.
+    #[schemars(extend("examples" = [1024]))]
+    pub width: u32,
+    /// True if gates have a bias of the input and one of the state.
+    #[serde(default = "yes")]
+    pub bias: bool,
+    /// True if inputs, as wide as the state, are added to every gate without a matrix product
+    /// (`CUDNN_SKIP_INPUT`).
+    #[serde(default)]
+    pub skip_input: bool,
+}
+
+/// Rules of recurrent layers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Cell {
+    /// tanh of one sum (Elman, 1990), or ReLU.
+    Simple,
+    /// Four gates and a second state (Hochreiter and Schmidhuber, 1997).
+    #[default]
+    Lstm,
+    /// Three gates (Cho et al., 2014).
+    Gru,
 }
 
 /// Multi-head attention with its projections.

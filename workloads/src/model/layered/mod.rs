@@ -25,6 +25,7 @@ mod pointwise;
 mod pooling;
 mod presets;
 mod read;
+mod recurrent;
 mod rms;
 mod scores;
 mod shape;
@@ -34,8 +35,9 @@ mod update;
 
 pub use execution::{LayeredExecution, Optimizer};
 pub use layer::{
-    Activation, Attention, Concat, Convolution, DecoderList, Depthwise, Distances, Embedding, Experts,
-    Groups, Input, Layer, LayerList, Linear, Mlp, PatchEmbedding, Pool, Repeat, Residual, SqueezeExcite,
+    Activation, Attention, Cell, Concat, Convolution, DecoderList, Depthwise, Distances, Embedding, Experts,
+    Groups, Input, Layer, LayerList, Linear, Mlp, PatchEmbedding, Pool, Recurrent, Repeat, Residual,
+    SqueezeExcite,
 };
 pub use model::{LayeredModel, ModelBlock};
 pub use presets::{LAYERED_PRESETS, LayeredPreset};

@@ -46,8 +46,11 @@ impl LayeredModel {
     /// The first layer that does not fit what it is given.
     pub fn new(model: &LayerList, execution: &LayeredExecution) -> Result<Self, Misfit> {
         let input = Shape::of(&model.input).ok_or_else(|| {
-            Misfit::new("an input is an image (`channels`, `height`, `width`), a signal (`channels`, `length`) or `tokens`")
-                .under(&["input"])
+            Misfit::new(
+                "an input is an image (`channels`, `height`, `width`), a signal (`channels`, `length`), `tokens`, or vectors \
+                 (`tokens`, `width`)",
+            )
+            .under(&["input"])
         })?;
         let sizes = [u64::from(execution.micro_batch), input.channels(), input.places()];
         in_bounds("an input", &sizes).map_err(|problem| Misfit::new(problem).under(&["input"]))?;
@@ -248,6 +251,7 @@ const fn begins_block(layer: &Layer) -> bool {
             | Layer::Linear(_)
             | Layer::PatchEmbedding(_)
             | Layer::Embedding(_)
+            | Layer::Recurrent(_)
             | Layer::Attention(_)
             | Layer::Mlp(_)
             | Layer::Experts(_)

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::LayerList;
 
 /// The texts of the presets, by family: YAML maps from names to [`LayeredPreset`]s.
-pub const LAYERED_PRESETS: [&str; 10] = [
+pub const LAYERED_PRESETS: [&str; 11] = [
     include_str!("../../../presets/layered/vgg.yaml"),
     include_str!("../../../presets/layered/resnet.yaml"),
     include_str!("../../../presets/layered/densenet.yaml"),
@@ -16,6 +16,7 @@ pub const LAYERED_PRESETS: [&str; 10] = [
     include_str!("../../../presets/layered/detr.yaml"),
     include_str!("../../../presets/layered/t5.yaml"),
     include_str!("../../../presets/layered/switch.yaml"),
+    include_str!("../../../presets/layered/recurrent.yaml"),
 ];
 
 /// A published model.

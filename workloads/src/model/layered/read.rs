@@ -30,7 +30,7 @@ impl Misfit {
 }
 
 /// Most operators of a block: who reads what is looked up in it.
-const OPERATORS_MAX: usize = 512;
+const OPERATORS_MAX: usize = 8_192;
 
 impl Tape<'_> {
     /// A list of layers, one after the other.
@@ -180,6 +180,7 @@ impl Tape<'_> {
             Layer::FirstToken => self.first_token(from),
             Layer::PositionEmbedding => self.position_embedding(from),
             Layer::Embedding(embedding) => self.embedding(from, embedding),
+            Layer::Recurrent(recurrent) => self.recurrent(from, recurrent),
             Layer::Mlp(mlp) => self.mlp(from, mlp),
             Layer::Experts(experts) => self.experts(from, experts),
             Layer::SqueezeExcite(squeeze) => self.squeeze_excite(from, squeeze),

@@ -50,6 +50,9 @@ impl Shape {
                 Some(Self::Signal { channels: channels.into(), length: length.into() })
             }
             (None, None, None, None, Some(tokens)) => Some(Self::Ids { tokens: tokens.into() }),
+            (None, None, Some(width), None, Some(tokens)) => {
+                Some(Self::Tokens { tokens: tokens.into(), width: width.into() })
+            }
             _ => None,
         }
     }

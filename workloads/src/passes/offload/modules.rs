@@ -33,9 +33,10 @@ pub enum OffloadModule {
 }
 
 impl OffloadModule {
-    /// The module of an operator, if it is one of a layer.
-    fn of(module: Module) -> Self {
-        match module {
+    /// The module that offloads what a module of a layer needs. `None`: one of another kind of
+    /// layer.
+    const fn of(module: Module) -> Option<Self> {
+        Some(match module {
             Module::AttentionNorm => Self::AttentionNorm,
             Module::CoreAttention => Self::CoreAttention,
             Module::Attention | Module::LatentUp => Self::AttentionProjections,
@@ -43,13 +44,14 @@ impl OffloadModule {
             Module::Mlp | Module::Activation => Self::Mlp,
             Module::Moe | Module::SharedExperts | Module::ExpertDown => Self::Experts,
             Module::ExpertActivation => Self::MoeActivation,
-        }
+            Module::Recurrent => return None,
+        })
     }
 }
 
 /// The module whose backward pass needs a tensor first.
 pub(super) fn module(graph: &OpGraph, gap: &Gap) -> Option<OffloadModule> {
-    graph.operator(gap.needed_by).module.map(OffloadModule::of)
+    graph.operator(gap.needed_by).module.and_then(OffloadModule::of)
 }
 
 /// By tensor, the operator behind which the GPU waits for its copy, so that no more than `most`

@@ -137,7 +137,7 @@ fn a_layer_that_does_not_fit_is_told_with_its_place() {
     list.0: branches differ by more than their channels: an image of 3 x 8 x 8 and an image of 4 x 6 x 6
     list: there are more than 65536 layers
     list: there are more than 65536 layers
-    list.0.repeat.layers.0: a block has more than 512 operators: have a layer with a matrix product begin another, or fewer layers in one `residual` or `concat`
+    list.0.repeat.layers.0: a block has more than 8192 operators: have a layer with a matrix product begin another, or fewer layers in one `residual` or `concat`
     list.0: what a convolution makes would have 316912650425992231899906441180 elements, more than 1099511627776
     list.2: the matrix of a linear layer would have 18446744065119617025 elements, more than 1099511627776
     list.0: a window must have at least 1 of everything

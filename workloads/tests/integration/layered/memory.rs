@@ -15,7 +15,7 @@ const MIB: f64 = (1 << 20) as f64;
 /// A framework that adds nothing.
 const NOTHING: Framework = Framework { workspace: 0, placeholder: Placeholder::None };
 
-pub(super) fn plan(list: &LayerList, on: &LayeredExecution, data: u32, bucket: Option<u64>) -> LayeredPlan {
+pub(crate) fn plan(list: &LayerList, on: &LayeredExecution, data: u32, bucket: Option<u64>) -> LayeredPlan {
     LayeredPlan {
         model: LayeredModel::new(list, on).unwrap(),
         stages: 1,

@@ -2,8 +2,9 @@
 
 mod dataflow;
 mod experts;
-mod memory;
+pub(crate) mod memory;
 mod presets;
+mod recurrent;
 mod trace;
 
 use indexmap::IndexMap;

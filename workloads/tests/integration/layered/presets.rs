@@ -4,9 +4,12 @@ use workloads::model::layered::LayeredModel;
 
 use super::{execution, preset};
 
-/// Parameters to the digit, of images as torchvision tells them, of wav2vec 2.0 with the head of its CTC form and without
-/// the vector for masked places, of DETR as its repository prints them with what it freezes, of T5 as Hugging Face has them. Thousand millions of multiplications (and as many
-/// additions) of one sample as torchvision tells them at the resolutions here; those of attention count.
+/// Parameters to the digit, of images as torchvision tells them, of wav2vec 2.0 with the head of
+/// its CTC form and without the vector for masked places, of DETR as its repository prints them
+/// with what it freezes, of T5 as Hugging Face has them, of the large LSTM 66 million (Merity et
+/// al. 2017, table 2) with PyTorch's two biases. Thousand millions of multiplications (and as many
+/// additions) of one sample as torchvision tells them at the resolutions here; those of attention
+/// count.
 #[test]
 fn published_models_have_their_parameters_and_multiplications() {
     let published: &[(&str, u64, Option<f64>)] = &[
@@ -42,6 +45,7 @@ fn published_models_have_their_parameters_and_multiplications() {
         ("t5-11b", 11_307_321_344, None),
         ("switch-base-8", 619_339_008, None),
         ("switch-base-16", 1_072_397_568, None),
+        ("lstm-large", 66_034_000, None),
     ];
     for &(name, parameters, multiplications) in published {
         let model = LayeredModel::new(&preset(name), &execution(1)).unwrap();

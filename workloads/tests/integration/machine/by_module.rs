@@ -2,9 +2,12 @@
 
 use workloads::graph::Phase;
 use workloads::model::transformer::{Gather, GatherUnit, ShardedTransformer, Work};
+use workloads::plan::build_layered_on;
 
 use super::exchanged::{Recorded, eight, fsdp, parameters, sent, words};
 use super::*;
+use crate::layered::memory::plan as layered_plan;
+use crate::layered::{execution, yaml};
 
 /// A GPT on eight ranks, whose words are few.
 fn by(unit: GatherUnit, prefetch: u64, micro_batches: u32) -> TransformerPlan {
@@ -63,4 +66,21 @@ fn weights_are_gathered_for_every_product() {
             by_module - by_block
         );
     }
+}
+
+/// A recurrent layer is one call of a module each way, which multiplies weights token by token: all
+/// parameters are gathered twice, and gradients summed.
+#[test]
+fn weights_of_a_recurrent_layer_are_gathered_once_each_way() {
+    let world = World::dgx_a100(1).roomy();
+    let list = "{ input: { tokens: 6, width: 32 },
+        list: [{ recurrent: { cell: lstm, width: 48 } }, { linear: { outputs: 8 } }, cross_entropy] }";
+    let mut plan = layered_plan(&yaml(list), &execution(4), 8, None);
+    plan.sharding = Sharding::Parameters;
+    let overlap = fsdp(1, 1, true);
+    let gather = overlap.gather.map(|gather| Gather { unit: GatherUnit::Module, ..gather });
+    plan.overlap = Overlap { gather, ..overlap };
+    let machine = world.machine();
+    let built = build_layered_on(&plan, &world.hardware(&machine)).unwrap();
+    assert_eq!(sent(&built), 3 * 4 * plan.model.parameters() * 7 / 8);
 }
