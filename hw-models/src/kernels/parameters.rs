@@ -1,6 +1,7 @@
 //! Parameters of kernel times, by generation of GPU and, where measured, by device.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -184,6 +185,11 @@ pub struct ConvolutionParameters {
     /// of each fill tiles of their own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub taps_apart: bool,
+    /// Channels of a tap that kernels take at once, so that fewer take as long: CUTLASS assumes
+    /// multiples of 32 (`media/docs/implicit_gemm_convolution.md`), until kernels for first layers
+    /// came with version 2.9. `None`: 16 bytes of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel_step: Option<NonZeroU64>,
     /// Ramp-up and drain of the kernel (us).
     pub start_us: f64,
     /// Ramp-up and drain of the passes that transform (us).

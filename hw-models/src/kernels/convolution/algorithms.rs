@@ -26,6 +26,8 @@
 //! (`CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED`: `winogradWgradData4x4` and
 //! `winogradWgradDelta4x4` beside products in a trace of ResNet-50).
 
+use std::num::NonZeroU64;
+
 use super::super::gemm::ALIGNMENT;
 use super::super::{AlgorithmParameters, ConvolutionParameters, Dtype};
 use super::{Convolution, ConvolutionAlgorithm, ConvolutionPass};
@@ -111,7 +113,7 @@ impl Convolution {
         let [height, width] = self.output();
         let outputs = product([self.batch, height, width]);
         let taps = self.filter.map(|extent| extent.max(1));
-        let unit = self.channels_of_unit();
+        let unit = parameters.channel_step.map_or_else(|| self.channels_of_unit(), NonZeroU64::get);
         let [to_channels, from_channels] =
             [self.out_channels.div_ceil(self.groups.max(1)), self.group_inputs()]
                 .map(|channels| channels.max(1).next_multiple_of(unit));

@@ -102,6 +102,34 @@ fn channels_of_sixteen_bits_are_padded() {
     assert_eq!(eight.bytes, shape(8).bytes());
 }
 
+/// Outputs of images with few channels, of DeepBench on V100 and T4 (us): kernels of cuDNN 7.6 take a step of 32 for each tap.
+#[test]
+fn few_channels_take_a_step_of_their_own() {
+    let layers = [
+        (1, 32, [161, 700], [5, 20], [0, 0], [2, 2], [1857.0, 4161.0]),
+        (1, 64, [161, 700], [5, 5], [1, 1], [2, 2], [535.0, 1387.0]),
+        (1, 16, [48, 480], [3, 3], [1, 1], [1, 1], [187.0, 482.0]),
+        (3, 64, [224, 224], [3, 3], [1, 1], [1, 1], [405.0, 1116.0]),
+    ];
+    for (in_channels, out_channels, input, filter, padding, stride, measured) in layers {
+        let any = Convolution { dtype: Dtype::Fp16, in_channels, out_channels, ..three_by_three(16, 1) };
+        let layer = Convolution { input, filter, padding, stride, ..any };
+        for (gpu, measured) in ["v100-sxm2-16gb", "t4"].into_iter().zip(measured) {
+            let model = model(gpu).correcting(Correct::Never);
+            let micros = model.convolution(&layer).unwrap().alone().as_secs() * 1e6;
+            assert!((0.7..1.3).contains(&(micros / measured)), "{gpu}, {input:?}: {micros} us");
+        }
+    }
+    let seconds = |gpu, in_channels| {
+        let model = model(gpu).correcting(Correct::Never);
+        let layer = Convolution { in_channels, dtype: Dtype::Fp16, ..three_by_three(64, 56) };
+        model.convolution(&layer).unwrap().alone().as_secs()
+    };
+    let faster = |gpu| seconds(gpu, 8) / seconds(gpu, 32);
+    assert!(faster("v100-sxm2-16gb") > 0.9, "{}", faster("v100-sxm2-16gb"));
+    assert!(faster("a100-sxm4-80gb") < 0.7, "{}", faster("a100-sxm4-80gb"));
+}
+
 /// Kernels of a T4 for gradients of 16-bit weights take tap by tap: tiles of 128 x 128 channels.
 #[test]
 fn taps_of_weight_gradients_fill_tiles_of_their_own() {

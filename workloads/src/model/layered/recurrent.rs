@@ -13,7 +13,7 @@
 
 use crate::graph::Phase;
 use crate::graph::module::Module;
-use crate::graph::operator::{Layout, StreamClass};
+use crate::graph::operator::{Dtype, Layout, StreamClass};
 use crate::model::draft::Draft;
 
 use super::layer::{Cell, Recurrent};
@@ -30,7 +30,8 @@ impl Tape<'_> {
         let Shape::Tokens { tokens, width: inputs } = from.shape else {
             return Err(format!("`recurrent` takes tokens with a width, not {}", from.shape));
         };
-        let (cell, width, skips) = (recurrent.cell, u64::from(recurrent.width), recurrent.skip_input);
+        let Recurrent { cell, bias, skip_input: skips, .. } = *recurrent;
+        let (batch, width) = (u64::from(self.on.micro_batch), u64::from(recurrent.width));
         if skips && inputs != width {
             return Err(format!(
                 "`skip_input` adds inputs to gates, so tokens must be as wide as the state: {inputs} is not {width}"
@@ -39,92 +40,161 @@ impl Tape<'_> {
         if tokens > TOKENS_MAX {
             return Err(format!("`recurrent` takes at most {TOKENS_MAX} tokens, not {tokens}"));
         }
-        let (batch, dtype, gates) = (u64::from(self.on.micro_batch), self.on.dtype, cell.gates());
-        let outputs = gates * width;
-        in_bounds("the matrix of a recurrent layer", &[inputs.max(width), outputs])?;
+        in_bounds("the matrix of a recurrent layer", &[inputs.max(width), cell.gates(), width])?;
         in_bounds("what a recurrent layer keeps", &[batch, tokens, cell.kept(), width])?;
-        let weights = outputs * (width + if skips { 0 } else { inputs });
-        let biases = if recurrent.bias { 2 * outputs } else { 0 };
-        self.parameters += weights + biases;
-
-        let (layer, state) = (self.layer("recurrent"), batch * width * dtype.bytes());
-        let at = move |token: u64, what| name(name(layer, Name::of("token").numbered(token)), what);
+        let layer = self.layer("recurrent");
         let to = self.value(layer, Shape::Tokens { tokens, width });
-        let (reserve, sums) = (name(layer, "reserve"), name(layer, "sums"));
-        let trains = self.on.trains();
-        let filled =
-            [(to.tensor, tokens * state), (reserve, tokens * cell.kept() * state), (sums, gates * state)];
-        call(&mut self.draft, &filled, |draft| {
-            let forward = (dtype, Layout::Forward);
-            if !skips {
-                let product = (1, batch * tokens, outputs, inputs);
-                draft.gemm(name(layer, "inputs"), product, forward, &[from.tensor, reserve], &[]);
-            }
-            for token in 1..=tokens {
-                let product = (1, batch, outputs, width);
-                draft.gemm(at(token, "product"), product, forward, &[to.tensor, sums], &[]);
-                let read = gates + if skips { 1 } else { gates } + cell.carried();
-                let made = 1 + if trains { cell.kept() } else { cell.carried() };
-                let reads = [sums, reserve, from.tensor, to.tensor];
-                let traffic = (read * state, made * state);
-                draft.stream(at(token, "gates"), StreamClass::Elementwise, traffic, &reads, &[]);
-            }
-        });
-
+        let call = Call {
+            layer,
+            from: from.tensor,
+            to: to.tensor,
+            cell,
+            bias,
+            skips,
+            batch,
+            tokens,
+            inputs,
+            width,
+            dtype: self.on.dtype,
+        };
+        self.parameters += call.parameters();
+        call.forward(&mut self.draft, self.on.trains());
         self.back(to, move |reverse, gradient| {
-            let (result, states) = (name(layer, "input gradient"), name(layer, "state gradients"));
-            let of_weights = name(layer, "weight gradient");
-            let filled =
-                [(result, batch * tokens * inputs * dtype.bytes()), (states, (1 + cell.carried()) * state)];
-            call(&mut reverse.draft, &filled, |draft| {
-                let back = (dtype, Layout::InputGradient);
-                for token in (1..=tokens).rev() {
-                    // Gradients of the output and of what is carried, then what the forward pass has left.
-                    let read = (2 + cell.carried()) + (gates + 2 * cell.carried());
-                    let made = gates + cell.carried() + u64::from(skips);
-                    let reads = [gradient, states, reserve, to.tensor, result];
-                    let traffic = (read * state, made * state);
-                    draft.stream(at(token, "gate gradients"), StreamClass::Elementwise, traffic, &reads, &[]);
-                    let product = (1, batch, width, outputs);
-                    draft.gemm(at(token, "state gradient"), product, back, &[reserve, states], &[]);
-                }
-                if !skips {
-                    let product = (1, batch * tokens, inputs, outputs);
-                    draft.gemm(result, product, back, &[reserve, result], &[]);
-                }
-                draft.within(Phase::BackwardWeight, |draft| {
-                    let weight = (dtype, Layout::WeightGradient);
-                    let product = (1, outputs, width, batch * tokens);
-                    let filled = [(of_weights, (weights + biases) * dtype.bytes())];
-                    draft.gemm(of_weights, product, weight, &[reserve, to.tensor], &filled);
-                    if !skips {
-                        let (what, product) = ("input weight gradient", (1, outputs, inputs, batch * tokens));
-                        let reads = [reserve, from.tensor, of_weights];
-                        draft.gemm(name(layer, what), product, weight, &reads, &[]);
-                    }
-                    if biases > 0 {
-                        let traffic = (tokens * gates * state, biases * dtype.bytes());
-                        let reads = [reserve, of_weights];
-                        draft.stream(
-                            name(layer, "bias gradient"),
-                            StreamClass::Reduction,
-                            traffic,
-                            &reads,
-                            &[],
-                        );
-                    }
-                });
-            });
-            reverse.give(from, result);
-            let tensors = if skips { 1 } else { 2 } + if biases > 0 { 2 } else { 0 };
-            reverse.accumulate_several(of_weights, weights + biases, tensors);
+            let [input_gradient, weight_gradient] = call.backward(&mut reverse.draft, gradient);
+            reverse.give(from, input_gradient);
+            reverse.accumulate_several(weight_gradient, call.parameters(), call.tensors());
         });
         Ok(to)
     }
 }
 
+/// A layer as the library is called with it.
+#[derive(Clone, Copy)]
+struct Call {
+    layer: Name,
+    /// Its inputs, and the states that it makes.
+    from: Name,
+    to: Name,
+    cell: Cell,
+    bias: bool,
+    /// Whether inputs are added to gates as they are.
+    skips: bool,
+    batch: u64,
+    tokens: u64,
+    /// Width of the inputs.
+    inputs: u64,
+    /// Width of the state.
+    width: u64,
+    dtype: Dtype,
+}
+
+impl Call {
+    fn parameters(&self) -> u64 {
+        self.outputs() * (self.width + if self.skips { 0 } else { self.inputs }) + self.biases()
+    }
+
+    /// Tensors of parameters.
+    fn tensors(&self) -> u32 {
+        (if self.skips { 1 } else { 2 }) + if self.bias { 2 } else { 0 }
+    }
+
+    /// One of the inputs and one of the state for each gate.
+    fn biases(&self) -> u64 {
+        if self.bias { 2 * self.outputs() } else { 0 }
+    }
+
+    /// Width of all gates.
+    fn outputs(&self) -> u64 {
+        self.cell.gates() * self.width
+    }
+
+    /// Bytes of a state of all samples.
+    fn state(&self) -> u64 {
+        self.batch * self.width * self.dtype.bytes()
+    }
+
+    /// Gates and what else the backward pass reads, of all tokens.
+    fn reserve(&self) -> Name {
+        name(self.layer, "reserve")
+    }
+
+    fn at(&self, token: u64, what: &'static str) -> Name {
+        name(name(self.layer, Name::of("token").numbered(token)), what)
+    }
+
+    fn forward(&self, draft: &mut Draft, trains: bool) {
+        let Self { layer, from, to, cell, skips, batch, tokens, inputs, width, dtype, .. } = *self;
+        let (state, reserve, sums) = (self.state(), self.reserve(), name(layer, "sums"));
+        let (outputs, forward) = (self.outputs(), (dtype, Layout::Forward));
+        let filled =
+            [(to, tokens * state), (reserve, tokens * cell.kept() * state), (sums, cell.gates() * state)];
+        launched(draft, &filled, |draft| {
+            if !skips {
+                let product = (1, batch * tokens, outputs, inputs);
+                draft.gemm(name(layer, "inputs"), product, forward, &[from, reserve], &[]);
+            }
+            for token in 1..=tokens {
+                let product = (1, batch, outputs, width);
+                draft.gemm(self.at(token, "product"), product, forward, &[to, sums], &[]);
+                let added = if skips { 1 } else { cell.gates() };
+                let made = if trains { cell.kept() } else { cell.carried() };
+                let traffic = ((cell.gates() + added + cell.carried()) * state, (1 + made) * state);
+                let reads = [sums, reserve, from, to];
+                draft.stream(self.at(token, "gates"), StreamClass::Elementwise, traffic, &reads, &[]);
+            }
+        });
+    }
+
+    /// Gives names of the gradients of inputs and parameters.
+    fn backward(&self, draft: &mut Draft, gradient: Name) -> [Name; 2] {
+        let Self { layer, to, cell, skips, batch, tokens, inputs, width, dtype, .. } = *self;
+        let (state, reserve, back) = (self.state(), self.reserve(), (dtype, Layout::InputGradient));
+        let (result, states) = (name(layer, "input gradient"), name(layer, "state gradients"));
+        let of_weights = name(layer, "weight gradient");
+        let of_inputs = batch * tokens * inputs * dtype.bytes();
+        let filled = [(result, of_inputs), (states, (1 + cell.carried()) * state)];
+        launched(draft, &filled, |draft| {
+            for token in (1..=tokens).rev() {
+                // Gradients of the output and of what is carried, then what the forward pass has left.
+                let read = (2 + cell.carried()) + (cell.gates() + 2 * cell.carried());
+                let made = cell.gates() + cell.carried() + u64::from(skips);
+                let (traffic, reads) =
+                    ((read * state, made * state), [gradient, states, reserve, to, result]);
+                let gates = self.at(token, "gate gradients");
+                draft.stream(gates, StreamClass::Elementwise, traffic, &reads, &[]);
+                let product = (1, batch, width, self.outputs());
+                draft.gemm(self.at(token, "state gradient"), product, back, &[reserve, states], &[]);
+            }
+            if !skips {
+                let product = (1, batch * tokens, inputs, self.outputs());
+                draft.gemm(result, product, back, &[reserve, result], &[]);
+            }
+            draft.within(Phase::BackwardWeight, |draft| self.weights(draft, of_weights));
+        });
+        [result, of_weights]
+    }
+
+    /// Gradients of parameters, in one tensor.
+    fn weights(&self, draft: &mut Draft, of_weights: Name) {
+        let Self { layer, from, to, skips, batch, tokens, inputs, width, dtype, .. } = *self;
+        let (reserve, outputs, weight) = (self.reserve(), self.outputs(), (dtype, Layout::WeightGradient));
+        let product = |width| (1, outputs, width, batch * tokens);
+        let filled = [(of_weights, self.parameters() * dtype.bytes())];
+        draft.gemm(of_weights, product(width), weight, &[reserve, to], &filled);
+        if !skips {
+            let (what, reads) = (name(layer, "input weight gradient"), [reserve, from, of_weights]);
+            draft.gemm(what, product(inputs), weight, &reads, &[]);
+        }
+        if self.bias {
+            let traffic = (tokens * self.cell.gates() * self.state(), self.biases() * dtype.bytes());
+            let (what, reads) = (name(layer, "bias gradient"), [reserve, of_weights]);
+            draft.stream(what, StreamClass::Reduction, traffic, &reads, &[]);
+        }
+    }
+}
+
 /// Appends operators that cuDNN launches in one call; its first fills tensors that all share.
-fn call(draft: &mut Draft, filled: &[(Name, u64)], write: impl FnOnce(&mut Draft)) {
+fn launched(draft: &mut Draft, filled: &[(Name, u64)], write: impl FnOnce(&mut Draft)) {
     let first = draft.operators.len();
     draft.module(Module::Recurrent, write);
     let (first, later) = draft.operators[first..].split_first_mut().expect("a call launches something");
