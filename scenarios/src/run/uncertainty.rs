@@ -21,7 +21,7 @@ use hw_models::kernels::Spread;
 use indexmap::IndexMap;
 use reports::summary::{CommonError, NINE_OF_TEN, Shape, Uncertainty};
 use sim_core::time::Time;
-use workloads::account::{Account, Circumstance, TimeModel};
+use workloads::account::{Account, TimeModel};
 
 use super::step_spreads::StepSpreads;
 use crate::catalogue;
@@ -122,6 +122,7 @@ impl Evidence<'_> {
 mod tests {
     use hw_models::kernels::{Dtype, KernelClass};
     use hw_models::provenance::Origin;
+    use workloads::account::Circumstance;
 
     use super::*;
 
