@@ -17,8 +17,8 @@ pub struct Exchange {
     pub read: Option<ReadAhead>,
     /// How it hangs on the operators of visits.
     pub tie: Tie,
-    /// Of one that happens once a step: stages of a pipeline launch it at the same time, with the
-    /// others of its chunk.
+    /// True if it happens once a step, and stages of a pipeline launch it at the same time, with
+    /// the others of its chunk.
     pub aligned: bool,
 }
 

@@ -77,7 +77,7 @@ struct Call {
     to: Name,
     cell: Cell,
     bias: bool,
-    /// Whether inputs are added to gates as they are.
+    /// True if inputs are added to gates as they are.
     skips: bool,
     batch: u64,
     tokens: u64,
